@@ -24,7 +24,7 @@ DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
     "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
 }  # fmt: skip
 _COMPUTES = re.compile(
-    rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b|[\w)\]] *\*\*"  # no `f(**options)`
+    rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b|[\w)\]]\s*\*\*"  # no `f(**options)`
 )
 
 

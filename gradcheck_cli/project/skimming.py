@@ -23,8 +23,9 @@ _WORDS = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
 _LIBRARIES = re.compile("|".join(sorted(LIBRARIES)))
 _DECORATORS = re.compile(r"^[ \t]*@(.*?)^[ \t]*(?:async\s+def|def|class)\b", re.MULTILINE | re.DOTALL)  # fmt: skip
 _CLASS = re.compile(r"^[ \t]*class\b[^\n(]*\(", re.MULTILINE)
-_IMPORTS = re.compile(
-    r"(?:^|[;:])[ \t]*((?:from|import)\b(?:\((?:[^()#]|#[^\n]*)*\)|\\\n|[^\n;(\\])*)", re.MULTILINE
+_IMPORTS = re.compile(  # a logical line; nothing of it is tried in two ways
+    r"(?:^|[;:])[ \t\f]*((?:from|import)\b(?:\((?:[^()#]|#[^\n]*\n)*+\)|\\\n|[^\n;(\\])*+)",
+    re.MULTILINE,
 )
 _COMMENT = re.compile(r"#[^\n]*")
 _LONGEST = 2000  # letters of the bases of a class
@@ -72,22 +73,32 @@ def _used(source: str) -> Iterator[str]:
     for match in _CLASS.finditer(source):
         part = source[match.end() : match.end() + _LONGEST]
         bases = part.partition("):")[0]
-        yield _COMMENT.sub("", part).partition("):")[0] if "#" in bases else bases
+        yield bases
+        if "#" in bases:  # a comment, or a text
+            yield _COMMENT.sub("", part).partition("):")[0]
 
 
 def _imported(source: str, path: Path) -> list[tuple[str, str]]:
     """Each imported name with all that it stands for, here or there; what only looks like an import, too."""
     found: list[tuple[str, str]] = []
     for match in _IMPORTS.finditer(source):
-        try:
-            tree = ast.parse(match[1])
-        except (SyntaxError, ValueError):
-            continue
-        found += imports(tree, path)
-        for node in tree.body:  # `import pkg.sub` gives the name `pkg`, and runs both
-            names = node.names if isinstance(node, ast.Import) else ()
-            found += [(alias.name.partition(".")[0], alias.name) for alias in names]
+        for tree in _parsed(match[1]):
+            found += imports(tree, path)
+            for node in tree.body:  # `import pkg.sub` gives the name `pkg`, and runs both
+                names = node.names if isinstance(node, ast.Import) else ()
+                found += [(alias.name.partition(".")[0], alias.name) for alias in names]
     return found
+
+
+def _parsed(text: str) -> Iterator[ast.Module]:
+    """The import, or those of its lines that are one: where a docstring has `from (`, more follows."""
+    lines = text.splitlines()
+    try:
+        yield ast.parse(text)
+    except (SyntaxError, ValueError):
+        if len(lines) > 1:
+            for line in lines:
+                yield from _parsed(line.strip())
 
 
 def _files(path: Path, full: str) -> Iterator[Path]:

@@ -33,6 +33,9 @@ MARKED = (
     "from compat import \\\n    deco\n\n@deco\ndef f(x): ...\n",
     "from compat \\\n    import deco\n\n@deco\ndef f(x): ...\n",
     "if True: from middle import Half\n\nclass Whole(  # see g(x):\n    Half,\n): ...\n",
+    "from compat import other\n\x0cfrom compat import deco\n\n@deco\ndef f(x): ...\n",
+    "from middle import Half\n\n\nclass Whole(mixin('#a'), Half): ...\n",
+    "'''\nimport (a paper:\n'''\nfrom middle import Half  # )\n\n\nclass Whole(Half): ...\n",
     "# here is a lazy import\nfrom compat import deco\n\n@deco\ndef f(x): ...\n",
     "from compat import deco\n\n@deco\ndef f(x):\n    '''Not from plain import deco.'''\n",
 )
@@ -86,3 +89,11 @@ def test_what_cannot_is_not(source: str, place: Path) -> None:
     place.write_text(source)
     assert not find_marks(ast.parse(source), place)
     assert not may_define(source, place)
+
+
+def test_a_parenthesis_that_never_closes_costs_no_time(place: Path) -> None:
+    comments = "# a comment of the usual length\n" * 60
+    assert not may_define(
+        f"import os  # needed (see #42)\n{comments}f(\n@deco\ndef g(): ...\n", place
+    )
+    assert not may_define(f"from (a\n{comments}@deco\ndef g(): ...\n", place)

@@ -104,11 +104,6 @@ _FAMILIES = tuple(
             r"|\b(?:is|of) probabilities\b",
             "in [0, 1]",
         ),
-        (
-            r"^(?!.*(?:percent|%|per cent))\W*?(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|raw|un\w*ed|for\b|to\b|from\b|by\b|with\b|in\b|of\b|net|excess|chang"
-            r"|relativ)[\w-]+\s+){0,2}?(?:fractions?|shares?|proportions?)\s+of\b",
-            "in [0, 1]",
-        ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
             r"^(?!.*\bsubtract)\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!(?:\w+-)?(?:log|net|sign|excess|relativ|centred|centered|standard|normali|chang|residual|differ|transform|whiten|correct|delta|scor|how\b))[\w-]+\s+){0,3}(?<!\bof )(?<!\bfor )(?<!\bper )counts\b"
@@ -134,6 +129,17 @@ _FAMILIES = tuple(
         ),
         (r"\bsymmetric (?:\w+ )?matri", "in symmetric"),
     )
+)
+# `yearly fraction of coins lost`: of a whole, so none is more than that.
+_SHARE = re.compile(
+    r"^\W*?(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!log|raw|un\w*ed|for\b|to\b|from\b|by\b|with\b|in\b|of\b|net|excess|chang"
+    r"|relativ)[\w-]+\s+){0,2}?(?:fractions?|shares?|proportions?)\s+of\b",
+    re.IGNORECASE,
+)
+_NO_SHARE = re.compile(
+    r"%|\b(?:per ?cent|pct|basis points?|exceed\w*|above|more than|larger|greater|beyond|over|negative|signed|short|e\.g"
+    r"|[ckm]m|shares? of (?:the )?(?:stock|each asset|an asset))\b",
+    re.IGNORECASE,
 )
 # The type and the shape that an entry begins with: `tf.Tensor, shape (n, k)`, and what they are of follows.
 _DECLARED = re.compile(rf"^\W*(?:{_TYPE}\W+)?(?:of\s+)?shape\W{{1,2}}{BRACKETS}\s+(?=[A-Z])")
@@ -277,6 +283,8 @@ def _of_entry(text: str) -> str:
         stop = _OTHERWISE.search(sentence)
         kept = _SPELLED_BOUND.sub(_in_signs, sentence[: stop.start()] if stop else sentence)
         found = _interval(kept) or _bound(_THING_FIRST.sub("", kept)) or _family(kept)
+        if not found and _SHARE.search(kept) and not _NO_SHARE.search(text):
+            found = "in [0, 1]"
         if found and not (found in _OF_A_SIGN and _TWO_WAYS.search(sentence)):
             return found
     return ""

@@ -86,7 +86,7 @@ def _asking(thing: Any, split: Callable[..., tuple[Any, Any]]) -> Callable[..., 
         if not answers:
             with torch.no_grad():
                 out, grad = split(*inputs, **keywords)
-            if isinstance(out, (tuple, list)) and len(out) > 1:
+            if grad is not None and isinstance(out, (tuple, list)) and len(out) > 1:
                 raise RuleError("TypeError", _SEVERAL, error=NotHereError(_OF_SEVERAL))
             answers.append(grad is not None)
         if not answers[0]:
