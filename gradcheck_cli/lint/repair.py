@@ -98,18 +98,34 @@ def repair(rule: Rule, term: Term, scene: Scene, source: Source) -> Repair | Non
 
 
 def _does_more(node: ast.expr, tree: ast.Module) -> bool:
-    """Does it also change or name something, as `x /= y`, `x.exp_()` and `(w := x)` do? A stable form would not."""
+    """Does it, or a statement about its names, also change or name something, as `x /= y`, `x.exp_()` and `(w := x)` do?
+
+    A stable form would not.
+    """
     if not any(node is each for each in ast.walk(tree)):  # an operator of a statement
         return True
-    for part in ast.walk(node):
-        if isinstance(part, ast.NamedExpr):
-            return True
-        if isinstance(part, ast.Call) and (
-            any(keyword.arg == "out" for keyword in part.keywords)
-            or _IN_PLACE.fullmatch(getattr(part.func, "attr", ""))
-        ):
-            return True
-    return False
+    mine = _names(node)
+    statements = (s for s in ast.walk(_owner(node, tree)) if isinstance(s, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return))  # fmt: skip
+    return _acts(node) or any(_acts(s) and mine & _names(s) for s in statements)
+
+
+def _acts(node: ast.AST) -> bool:
+    """Is there a call that writes into an array, or a name that an expression gives?"""
+    return any(
+        isinstance(part, ast.NamedExpr)
+        or (
+            isinstance(part, ast.Call)
+            and (
+                any(keyword.arg in ("out", "inplace") for keyword in part.keywords)
+                or _IN_PLACE.fullmatch(getattr(part.func, "attr", getattr(part.func, "id", "")))
+            )
+        )
+        for part in ast.walk(node)
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _times(proof: Proof) -> Iterator[Proof]:

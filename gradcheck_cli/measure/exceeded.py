@@ -10,6 +10,7 @@ import numpy as np
 from gradcheck_cli.measure.ball_truth import Ask, Reals
 from gradcheck_cli.measure.components import as_floats, columns
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.farther_infinities import Infinities, infinities
 
@@ -31,11 +32,14 @@ def exceeds_an_infinity(m: Measurements, rows: Array, part: slice) -> Array:
         return none
     ask = Ask(m.reference.goal, ties=True, nudged=False)
     true, ours = (Reals(each.farther).evaluate(points, cotangents, ask) for each in (primal, rule))
-    both = zip(
-        columns(true.gradients, len(rows))[:, part], columns(ours.gradients, len(rows))[:, part],
-        strict=True,
-    )  # fmt: skip
-    return np.asarray(beyond & np.array([all(map(_meet, a, b)) for a, b in both], bool))
+    parts = [
+        (columns(t.gradients, len(rows))[:, part], columns(t.gradient_states, len(rows))[:, part])
+        for t in (true, ours)
+    ]
+    (a, known), (b, also) = parts
+    meet = np.array([[x.overlaps(y) for x, y in zip(*row, strict=True)] for row in zip(a, b, strict=True)], bool)  # fmt: skip
+    right = meet & (known == REGULAR) & (also == REGULAR)
+    return np.asarray(beyond & right.all(axis=1))
 
 
 def _reached(there: Infinities, args: Sequence[Array], goal: int) -> Array:
@@ -43,9 +47,5 @@ def _reached(there: Infinities, args: Sequence[Array], goal: int) -> Array:
     beside = enclose(there.beside, args, goal=goal).outs
     reached = np.zeros(len(args[0]), bool)
     for out, size in zip(beside, there.sizes, strict=True):
-        reached |= np.abs(as_floats(out)).reshape(len(out), -1).max(axis=1) >= size
+        reached |= (np.abs(as_floats(out)).reshape(len(out), -1) >= size).any(axis=1)
     return reached
-
-
-def _meet(a: Any, b: Any) -> bool:
-    return bool(a.overlaps(b) and a.is_finite() and b.is_finite())

@@ -34,14 +34,19 @@ class Infinities:
 def infinities(program: Program) -> Infinities | None:
     """Such constants of a program; None, if it has none."""
     readers: dict[Slot, list[Step]] = defaultdict(list)
+    makers: dict[Slot, Step] = {}
     for step in program.steps:
+        makers |= dict.fromkeys(step.outs, step)
         for slot in step.ins:
             readers[slot].append(step)
     computed = _computed(program)
     farther: dict[Slot, Any] = {}
     rivals: dict[Slot, float] = {}
     for slot, value in program.constants.items():
-        beside = list(_beside(slot, readers)) if _is_large(value) else []
+        if not _is_large(value) or slot in program.outputs:
+            continue
+        found = [each for rival in _beside(slot, readers) for each in _cases(rival, makers)]
+        beside = [each for each in found if each in computed or each < 0]
         if beside and all(rival in computed for rival in beside):
             farther[slot] = np.asarray(value).astype(np.float64) * _FARTHER
             size = float(np.abs(np.asarray(value, np.float64)).min())
@@ -55,6 +60,16 @@ def infinities(program: Program) -> Infinities | None:
     )
     moved = replace(program, constants=program.constants | farther)
     return Infinities(moved, beside_them, tuple(rivals.values()))
+
+
+def _cases(slot: Slot, makers: dict[Slot, Step]) -> Iterator[Slot]:
+    """What a choice is made of, where it is one itself: of masks within masks each leaves something."""
+    maker = makers.get(slot)
+    if maker is None or maker.name not in _CHOOSES:
+        yield slot
+        return
+    for case in maker.ins[1:]:
+        yield from _cases(case, makers)
 
 
 def _is_large(value: Any) -> bool:

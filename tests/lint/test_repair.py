@@ -165,6 +165,9 @@ def test_what_a_form_is_multiplied_by_stays(written: str, stable: str) -> None:
         "    y = g * torch.exp(x)\n    y /= 1 + torch.exp(x)\n    return y",
         "    e = torch.exp(x)\n    e.mul_(g).div_(1 + torch.exp(x))\n    return e",
         "    return (w := g) * torch.exp(x) / (1 + torch.exp(x)) + w",
+        "    e = x.exp_()\n    return e / (1 + e)",
+        "    e = torch.exp(x, out=g)\n    return e / (1 + e)",
+        "    e = (w := torch.exp(x))\n    return e / (1 + e) + w",
         "    y = torch.div(torch.exp(x), 1 + torch.exp(x), out=g)\n    return g",
     ],
 )

@@ -40,6 +40,13 @@ def test_what_is_chosen_beside_a_computed_number_is_farther_out() -> None:
         assert max(after) == max(before) * 2.0**200
 
 
+def test_of_masks_within_masks_what_is_computed_counts() -> None:
+    found = infinities(program(lambda x: jnp.where(MASK, -1e9, jnp.where(~MASK, -1e9, 3 * x))))
+    assert found is not None
+    (made,) = (s for s in found.beside.steps if s.name == "mul")
+    assert found.beside.outputs == made.outs
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -30,7 +30,7 @@ from gradcheck_cli.measure.states import REGULAR
 from gradcheck_cli.reals.passed_steps import with_passed_steps
 
 _FEWEST = 8  # points that tell of an element
-_ALIKE = 6  # digits after which two slopes are one
+_ALIKE = 6  # digits in which two slopes are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,13 @@ def passes_in_part(m: Measurements, argument: str) -> tuple[int, int] | None:
     if not any(map(all, passed)):
         return None
     weights = columns(m.cotangents, m.count)
+    first = next(k for _, k in formula_cells(m) if argument_of(m, k) == argument)
     for each, right in zip(told, passed, strict=True):
-        by_weight = [meant[r, k] / weights[r, k] for r, k in each if k < weights.shape[1]]
-        varied = _varies(by_weight) and _varies([ours[cell] / meant[cell] for cell in each])
+        slopes = [
+            meant[r, k] / weights[r, k - first] for r, k in each
+            if k - first < weights.shape[1] and weights[r, k - first]
+        ]  # fmt: skip
+        varied = _varies(slopes) and _varies([ours[cell] / meant[cell] for cell in each])
         if varied and not any(right):
             return each[0]
     return None
@@ -115,7 +119,7 @@ def passes_in_part(m: Measurements, argument: str) -> tuple[int, int] | None:
 
 def _varies(numbers: Sequence[arb]) -> bool:
     """Are there several numbers among these, and no rate of a few?"""
-    return len({round(float(number), _ALIKE) for number in numbers}) >= _FEWEST
+    return len({f"{float(number):.{_ALIKE}g}" for number in numbers}) >= _FEWEST
 
 
 def passes_bounds(m: Measurements, argument: str) -> bool:
