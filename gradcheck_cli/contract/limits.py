@@ -257,8 +257,9 @@ STANDS_FOR_INFINITY = Limit(
 )  # fmt: skip
 CHOSEN_INFINITY = Limit(
     1e6, "size of a constant", "F",
-    "Convention: a constant of such a size that is only chosen, compared or put somewhere stands for infinity, as the "
-    "-1e9 of masked scores does. Where a formula is right as soon as it is 2^200 times as large, what it has wrong is a note.",
+    "Convention: a constant of such a size that only stands beside what is computed, where one of both is chosen, stands for "
+    "infinity, as the -1e9 of masked scores does. Where what is computed is as large, and the formula is right as soon as the "
+    "constant is 2^200 times as large, what it has wrong is a note.",
 )  # fmt: skip
 
 OWN_SLOPE = Limit(

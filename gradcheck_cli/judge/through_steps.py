@@ -21,8 +21,6 @@ from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements
 
 _ANSWERED = (RuleName.GRADIENT_MISMATCH, RuleName.UNDECLARED_SURROGATE)
-
-
 _IN_PART = (
     "for some elements the rule is the derivative with each rounding of the function taken for the identity, for "
     "others it is something else: its formula is wrong there"

@@ -28,9 +28,7 @@ class Kind(Enum):
     APPROXIMATE = "approximate"
     SINGULARITY = "singularity"
     SURROGATE = "surrogate"
-    PASSED_IN_PART = (
-        "passed in part"  # and the argument: for some elements the rule is straight-through
-    )
+    PASSED_IN_PART = "passed in part"  # and the argument: straight-through for some elements
     DEVIATION = "deviation"  # and what it does
     INCONCLUSIVE = "inconclusive"
     INNER_RULE = "inner"

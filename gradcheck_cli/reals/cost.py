@@ -18,7 +18,6 @@ _PAIRS_SHARE = 5
 _COMPILED_STEP = 120_000
 _COMPILED_ANY = 1_500_000
 
-
 _KNOWN: WeakKeyDictionary[Program, tuple[int, int]] = WeakKeyDictionary()
 
 

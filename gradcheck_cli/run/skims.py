@@ -35,13 +35,13 @@ class Skim(msgspec.Struct, array_like=True, frozen=True):
     ]  # when it was changed, in two ways, its size, its place on the disk
     root: str  # from which its modules are imported
     content: str  # its name
-    is_told: bool  # something of it, to us
+    speaks: bool  # to us, in a comment perhaps
     computes: bool  # something that the linter could tell of
     words: skimming.Words
 
     def says_something(self, path: Path) -> bool:
         """Is there anything in it that could make a custom gradient, or a comment for us?"""
-        return self.is_told or self.words.may_define(path)
+        return self.speaks or self.words.may_define(path)
 
 
 class Skims:
