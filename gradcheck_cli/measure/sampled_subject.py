@@ -29,7 +29,16 @@ from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.protocol import LibraryFunction, Shaped, Subject, Traced
 from gradcheck_cli.subject.refusals import RuleError
-from gradcheck_cli.subject.results import VALUE, Array, Floats, Kernel, Limits, Sample, Traces
+from gradcheck_cli.subject.results import (
+    VALUE,
+    Array,
+    Floats,
+    Kernel,
+    Limits,
+    Pullback,
+    Sample,
+    Traces,
+)
 
 _PROBES = 4  # that laws ask for at each point, about
 _FEWEST_POINTS = 8
@@ -129,6 +138,9 @@ class Part:
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
         return self.whole.rule_gradients_unbatched(point, cotangent)
+
+    def rule_pullback(self, point: Sequence[Array]) -> Pullback | None:
+        return self.whole.rule_pullback(point)
 
     def _picked(self, floats: Floats) -> Floats:
         outputs, leaves = self.sample.outputs, self.sample.leaves

@@ -24,6 +24,7 @@ from gradcheck_cli.subject.results import (
     Limits,
     Missing,
     Place,
+    Pullback,
     Sample,
     Spelled,
     Traces,
@@ -118,6 +119,8 @@ class Runner(Shaped, Protocol):
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]: ...
+    # The rule called there, to be pulled back any number of times; None where each call is pulled back once.
+    def rule_pullback(self, point: Sequence[Array]) -> Pullback | None: ...
 
 
 class Variants(Shaped, Protocol):

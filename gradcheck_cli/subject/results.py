@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.reals.program import Program
 
 Array = np.ndarray[Any, Any]
+Pullback = Callable[[Sequence[Array]], list[Array]]  # cotangents to gradients
 
 # The two float programs of a framework that compiles (SEMANTICS A1), and the one of one that does not.
 JIT, OP_BY_OP, EAGER = "jit", "op-by-op", "eager"

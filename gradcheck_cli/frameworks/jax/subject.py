@@ -48,6 +48,7 @@ from gradcheck_cli.subject.results import (
     OP_BY_OP,
     VALUE,
     Floats,
+    Pullback,
     Traces,
 )
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
@@ -184,10 +185,20 @@ class JaxSubject(FittedGradient):
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
         """The rule's gradients op by op, by JAX itself: nothing is compiled for one row."""
+        return self.rule_pullback(point)(cotangent)
+
+    @measured
+    def rule_pullback(self, point: Sequence[Array]) -> Pullback:
+        """The rule called by itself: arrays do not change, so that one call can be pulled back again."""
         with precision(self.dtype):
             _, pull = jax.vjp(self.rule, *cast(point, self.avals))
-            gradients = pull(tuple(cast(cotangent, self.out_avals)))
-            return [np.asarray(g, np.float64) for g in gradients]
+
+        def pulled(cotangent: Sequence[Array]) -> list[Array]:
+            with self.placed(), precision(self.dtype):
+                gradients = pull(tuple(cast(cotangent, self.out_avals)))
+                return [np.asarray(g, np.float64) for g in gradients]
+
+        return pulled
 
     def demand_rule(self) -> None:
         self.trace_rule()

@@ -68,6 +68,10 @@ class EagerSubject(FittedGradient):
         """The numbers of one call: value, the rule's value and gradients, autodiff's gradients."""
 
     @abc.abstractmethod
+    def own_gradients(self, point: Sequence[Any], cotangent: Sequence[Any]) -> list[Array]:
+        """The gradients of one call by the rule, and nothing else."""
+
+    @abc.abstractmethod
     def primal_row(self, point: Sequence[Any]) -> list[Array]:
         """The primal's value."""
 
@@ -150,7 +154,10 @@ class EagerSubject(FittedGradient):
     def rule_gradients_unbatched(
         self, point: Sequence[Array], cotangent: Sequence[Array]
     ) -> list[Array]:
-        return self.row(point, cotangent).custom or []
+        return self.own_gradients(point, cotangent) if self.has_rule else []
+
+    def rule_pullback(self, point: Sequence[Array]) -> None:
+        """None: a call keeps what its backward may write into, or frees."""
 
     @measured
     def with_new_draws(

@@ -239,6 +239,9 @@ class TfSubject(EagerSubject):
             return Row(self.primal_row(point), rule_value, custom, nothing)
         return Row(value, rule_value, custom, self._zeroed(gradients, point))
 
+    def own_gradients(self, point: Sequence[Any], cotangent: Sequence[Any]) -> list[Array]:
+        return self._zeroed(self.pulled(self.call.outs, point, cotangent)[1], point)
+
     def pulled(
         self,
         function: Callable[[Tensors], list[Any]],

@@ -126,6 +126,10 @@ class TorchSubject(EagerSubject):
                 auto = [torch.full_like(x, torch.nan) for x in leaves]
         return Row(value, _host(rule_value), _host(pulled), None if auto is None else _host(auto))
 
+    def own_gradients(self, point: Sequence[Any], cotangent: Sequence[Any]) -> list[Array]:
+        leaves = [tensor(p, self.call.dtype) for p in point]
+        return _host(self._native(leaves, self.cotangents(cotangent))[1])
+
     def _native(self, leaves: Tensors, cotangents: Tensors) -> tuple[list[Any], list[Any]]:
         """Value and gradients as training gets them."""
         held = [x.clone().requires_grad_() for x in leaves]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from flint import arb
 
 from gradcheck_cli.contract.limits import LIMIT_BITS, ROUNDINGS, SCREEN
+from gradcheck_cli.judge.repair.forward_calls import ForwardCalls
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, columns
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.ordinary import ordinary_first
@@ -36,6 +37,10 @@ class Trial:
 
     m: Measurements
     wrong: list[int]
+    _calls: ForwardCalls = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_calls", ForwardCalls(self.m))
 
     @property
     def simple(self) -> bool:
@@ -92,12 +97,9 @@ class Trial:
 
     def gradients(self, row: int) -> list[Array] | None:
         """The rule's gradients there, each in a line; none where it raises."""
-        m = self.m
         try:
             with calling_user_code():
-                gradients = m.subject.rule_gradients_unbatched(
-                    [p[row] for p in m.points], [c[row] for c in m.cotangents]
-                )
+                gradients = self._calls.gradients(row)
         except UserCodeError:
             return None
         return [np.asarray(g, np.float64).reshape(-1) for g in gradients]

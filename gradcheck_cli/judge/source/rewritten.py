@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FunctionType
 
@@ -56,6 +56,20 @@ def _name(function: Function | None) -> str:
     return function.name if isinstance(function, ast.FunctionDef) else ""
 
 
+# The code that others stand for at the moment.
+_OUT_OF_PLACE: list[CodeType] = []
+
+
+def anything_rewritten() -> bool:
+    """Does any function run another text than its own at the moment?"""
+    return bool(_OUT_OF_PLACE)
+
+
+def stands_as_written(codes: Collection[CodeType]) -> bool:
+    """Are the functions with these codes as they were written?"""
+    return not any(code in codes for code in _OUT_OF_PLACE)
+
+
 @contextmanager
 def rewritten(function: FunctionType, tree: Function) -> Iterator[bool]:
     """While active, the function runs this text; False (and nothing changes) if it cannot."""
@@ -65,9 +79,11 @@ def rewritten(function: FunctionType, tree: Function) -> Iterator[bool]:
         yield False
         return
     function.__code__ = code
+    _OUT_OF_PLACE.append(before)
     try:
         yield True
     finally:
+        _OUT_OF_PLACE.remove(before)
         function.__code__ = before
 
 
