@@ -243,7 +243,9 @@ _SYMBOL = re.compile(
 # What has two directions, of which one is called positive: `signed`, `positive when the track turns left`.
 _TWO_WAYS = re.compile(
     r"(?<![\w-])signed\b|(?<!strictly )(?<!\bbe )\b(?:positive|negative)\s+(?:=|(?:when|if|towards?|along|away|to the|clockwise|counter-?clockwise|anti-?clockwise"
-    r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right|north|south|east|west)\s*(?:[,.;)]|$)|means\s+(?!of\b))",
+    r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right|north|south|east|west)\s*(?:[,.;)]|$)|means\s+(?!of\b))"
+    # `tension is positive, compression negative`, `positive for gains and negative for losses`
+    r"|(?<!strictly )(?<!\bbe )(?<![\w-])(?:positive\b[^.;]*(?<![\w-])negative|negative\b[^.;]*(?<![\w-])positive)(?=\s*(?:[.,;)]|$)|\s+(?:for|in|on|at|to)\b)",
     re.IGNORECASE,
 )
 _OF_A_SIGN = ("> 0", ">= 0", "< 0", "<= 0")
