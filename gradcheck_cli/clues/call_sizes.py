@@ -279,11 +279,16 @@ def _of_array(array: Array, source: str, sizes: _Sizes) -> Clue:
 
 
 def _span(array: Array, sizes: _Sizes) -> str:
-    """The range of whole numbers; its end may be the size of an axis."""
+    """The range of whole numbers; its end may be the size of an axis.
+
+    Of places in an axis an example names a few: the range is wider by its own width, but for 0 where none is 0.
+    """
     low, high = array.range.low, array.range.high
     if array.kind != INT or not math.isfinite(low) or not math.isfinite(high):
         return ""
-    return f"in {int(low)}..{sizes.end(int(high) + 1)}"
+    end = sizes.end(int(high) + 1)
+    least = int(low) if end.isdecimal() else max(min(int(low), 1), int(2 * low - high))
+    return f"in {least}..{end}"
 
 
 def _domain(array: Array) -> str:
