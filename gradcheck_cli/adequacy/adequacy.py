@@ -13,7 +13,7 @@ from gradcheck_cli.adequacy.changes import (
     primal_scene,
     rule_scene,
 )
-from gradcheck_cli.adequacy.reached import moved_arguments, one_sided_branches
+from gradcheck_cli.adequacy.reached import moved_arguments, ways_taken
 from gradcheck_cli.adequacy.replay import NotReplayed
 from gradcheck_cli.adequacy.sample import sample, sample_of_rule
 from gradcheck_cli.adequacy.showings import Showings
@@ -56,7 +56,7 @@ def _of_primal(m: Measurements, moved: Sequence[tuple[str, Program]]) -> Showing
     changes = changes_of_primal(scene, watch.affordable(CHANGES_OF_PRIMAL.value))
     statics = (change_of_static(pullback, p, words, leaves, values) for words, p in moved)
     changes += [change for change in statics if change is not None]
-    others = [*moved_arguments(m), *one_sided_branches(m, scene)]
+    others = [*moved_arguments(m), *ways_taken(m, scene)]
     return Showings(dict(_showings(watch, changes)) | dict(others))
 
 
@@ -70,7 +70,7 @@ def _of_rule(m: Measurements) -> Showings:
     names, values = [leaf.path for leaf in m.subject.leaves], len(m.subject.outputs)
     watch = RuleWatch(pullback, rows, values)
     changes = changes_of_rule(scene, names, values, watch.affordable(CHANGES_OF_RULE.value))
-    return Showings(dict(_showings(watch, changes)) | dict(one_sided_branches(m, scene)))
+    return Showings(dict(_showings(watch, changes)) | dict(ways_taken(m, scene)))
 
 
 def _showings(watch: Watch, changes: Sequence[Change]) -> Iterator[tuple[Change, Showing]]:

@@ -49,6 +49,7 @@ class Showing(IntEnum):
     FORGIVEN = 3  # the difference is none that a law reports
     UNSEEN = 4  # it differs elsewhere, at no judged probe
     SHOWN = 5
+    TAKEN = 6  # no change: a way of a choice that some row went
 
 
 _TOLD_BY_SHAPES = frozenset(

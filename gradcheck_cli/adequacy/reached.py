@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.adequacy.change import Change, Key, Kind, Part, Showing
-from gradcheck_cli.adequacy.replay import NotReplayed, Replay, replay
+from gradcheck_cli.adequacy.replay import NotReplayed, replay
 from gradcheck_cli.adequacy.scene import Scene
 from gradcheck_cli.contract.limits import CHANGE_ROUNDING
 from gradcheck_cli.measure.components import GRADIENTS
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.states import REGULAR
-from gradcheck_cli.reals.program import Slot, Step
+from gradcheck_cli.reals.program import Slot
 from gradcheck_cli.reals.three_valued import NO, YES
 
 Array = np.ndarray[Any, Any]
@@ -42,15 +42,24 @@ def moved_arguments(m: Measurements) -> Iterator[Seen]:
             yield change, Showing.SHOWN if moves else Showing.DEGENERATE
 
 
-def one_sided_branches(m: Measurements, scene: Scene) -> Iterator[Seen]:
-    """Choices that go one way at all judged rows, of those that the user wrote."""
+def ways_taken(m: Measurements, scene: Scene) -> Iterator[Seen]:
+    """Both ways of each choice that the user wrote, and whether a judged row went there.
+
+    What goes one way here may go the other one at another signature.
+    """
     rows = m.base_rows[:_MOST_ROWS]
     args = m.points if scene.part is Part.PRIMAL else [*m.points, *m.cotangents]
-    yield from ((change, Showing.UNSEEN) for change in one_sided(scene, [a[rows] for a in args]))
+    for change, taken in _ways(scene, [a[rows] for a in args]):
+        yield change, Showing.TAKEN if taken else Showing.UNSEEN
 
 
 def one_sided(scene: Scene, args: Sequence[Array]) -> Iterator[Change]:
-    """Choices that go one way at these rows; guards are none."""
+    """The ways of choices that none of these rows goes."""
+    yield from (change for change, taken in _ways(scene, args) if not taken)
+
+
+def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
+    """The ways of each choice, and whether one of these rows goes there; guards are no choices."""
     try:
         run = replay(scene.program, args)
     except NotReplayed:
@@ -60,20 +69,11 @@ def one_sided(scene: Scene, args: Sequence[Array]) -> Iterator[Change]:
             continue
         if scene.shared.intersection(step.outs) or step.out_avals[0].kind != "f":
             continue
-        side = _missing_side(run, step)
-        question = _question(scene, step.ins[0])
-        if side is not None and question is not None:
-            yield _never(scene, index, question, side)
-
-
-def _missing_side(run: Replay, step: Step) -> bool | None:
-    """The answer that a yes-or-no question never got; None if it got both, or is of another kind."""
-    if step.in_avals[0].kind != "b":
-        return None
-    answers = run.slots[step.ins[0]]
-    if not np.any(answers == YES):
-        return True
-    return False if not np.any(answers == NO) else None
+        question = _question(scene, step.ins[0]) if step.in_avals[0].kind == "b" else None
+        if question is not None:
+            answers = run.slots[step.ins[0]]
+            yield _never(scene, index, question, True), bool(np.any(answers == YES))
+            yield _never(scene, index, question, False), bool(np.any(answers == NO))
 
 
 def _question(scene: Scene, slot: Slot) -> str | None:
@@ -92,7 +92,8 @@ def _question(scene: Scene, slot: Slot) -> str | None:
 def _never(scene: Scene, index: int, question: str, side: bool) -> Change:
     place = scene.spot(index)
     where = ("", 0, 0) if place is None else (place.path, place.line, place.column)
-    words = f"`{question}` is never {'true' if side else 'false'}"
-    key = Key(scene.part, *where, scene.program.steps[index].name, 0, Kind.BRANCH, "one-sided")
+    never = f"never {'true' if side else 'false'}"
+    words = f"`{question}` is {never}"
+    key = Key(scene.part, *where, scene.program.steps[index].name, 0, Kind.BRANCH, never)
     table = scene.table(scene.program.steps[index].ins[0])
     return Change(key, words, place, None, table=table)

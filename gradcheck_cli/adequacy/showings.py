@@ -41,7 +41,8 @@ class Showings:
     def richness(self) -> Richness:
         """The changes that these shapes allow, and those that they leave open."""
         degenerate = {(c.key.place, c.kind) for c in self.degenerate}
-        every = {(c.key.place, c.kind) for c in self.showings}
+        changes = (c for c, showing in self.showings.items() if showing is not Showing.TAKEN)
+        every = {(c.key.place, c.kind) for c in changes}
         return Richness(frozenset(every - degenerate), frozenset(degenerate))
 
     def without(self, dropped: Set[Change]) -> Showings:

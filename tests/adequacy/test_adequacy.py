@@ -188,3 +188,18 @@ def test_a_mask_that_is_all_true_is_told() -> None:
         mask = Fixed(np.array(flags), "bool[3]", "test")
         showings = adequacy(traced(masked, column(3), fixed=[("mask", mask)]))
         assert [change.words for change in showings.unseen] == unseen
+
+
+def test_a_choice_that_goes_another_way_at_another_signature_is_seen() -> None:
+    def masked(x: Any, mask: Any) -> Any:
+        return jnp.where(mask, x, 0.0) ** 2
+
+    def with_flags(flags: list[bool]) -> Showings:
+        mask = Fixed(np.array(flags), "bool[3]", "test")
+        return adequacy(traced(masked, column(3), fixed=[("mask", mask)]))
+
+    every, none, mixed = (with_flags(f) for f in ([True] * 3, [False] * 3, [True, False, True]))
+    for both in (every + none, every + mixed, mixed + every):
+        assert both.unseen == []
+    assert mixed.counted == (mixed + every).counted
+    assert [change.words for change in (every + every).unseen] == ["`mask` is never false"]
