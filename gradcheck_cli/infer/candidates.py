@@ -52,9 +52,18 @@ class Candidate:
         return list(dict.fromkeys(u for size in sizes for u, _ in size.terms))
 
     @property
-    def richness(self) -> tuple[int, int, int]:
-        """What transposed, summed and broadcast axes would show at: more free axes, more kinds of shapes."""
-        return len(self.free), self.kinds, -self.order
+    def richness(self) -> tuple[int, int, int, int]:
+        """What transposed, summed and broadcast axes would show at: more free axes, more kinds of shapes.
+
+        Of as many free axes, those without axes of a fixed size: such a one may be broadcast against a count by chance.
+        """
+        return len(self.free), -self.bound, self.kinds, -self.order
+
+    @property
+    def bound(self) -> int:
+        """How many axes have a size that the function states."""
+        sizes = (self.solution.of(size) for shape in self.shapes for size in shape)
+        return sum(not size.terms for size in sizes)
 
     @property
     def numbers(self) -> set[int]:

@@ -109,7 +109,8 @@ def _opened(
     kept = list(hints.specs)
     if small:
         first = small[0].signature
-        for signature in (first, *_along_other_axes(first, parameters, hints)):
+        others = _along_other_axes(first, parameters, hints)
+        for signature in (*_of_several(first, parameters, hints), first, *others):
             yield template(signature, hints.clues, kept)
         return
     plain = [options(parameter, (3,), hints) for parameter in parameters]
@@ -123,6 +124,25 @@ def _opened(
         if opened.text not in seen:  # choices of other shapes alone are one call with open arrays
             seen.add(opened.text)
             yield opened
+
+
+def _of_several(
+    signature: Signature, parameters: Sequence[Parameter], hints: Hints
+) -> Iterator[Signature]:
+    """The call with a larger number for each count that is 1 though another is likelier.
+
+    Beside a count of 1 any axis may be broadcast by chance.
+    """
+    held = dict(signature.arguments)
+    several = signature
+    for parameter in parameters:
+        value = held.get(parameter.name)
+        if isinstance(value, Fixed) and type(value.value) is int and value.value == 1:
+            likeliest = next(iter(plain_values(parameter.name, (), hints)), value)
+            if type(likeliest.value) is int and likeliest.value > 1:
+                several = several.with_argument(parameter.name, likeliest)
+    if several is not signature:
+        yield several
 
 
 def _given(parameter: Parameter, hints: Hints) -> list[Leaf]:

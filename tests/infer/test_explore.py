@@ -585,3 +585,15 @@ def test_a_rule_may_be_made_for_sizes_that_its_refusals_tell() -> None:
     assert found.subject is not None
     assert shapes(found.subject) == {"x": (36,)}
     assert not found.refused
+
+
+def test_an_axis_that_a_count_alone_fits_is_there_by_chance() -> None:
+    def resampled(series, strikes, n):
+        series.T @ series  # a matrix
+        phase = np.arange(n) / n
+        times = strikes[:-1, None] * (1 - phase) + strikes[1:, None] * phase
+        return np.sum(series) * times
+
+    found = rich(Gradient(resampled), n=Fixed(3, "3", "test"))
+    assert len(found["series"]) == 2
+    assert len(found["strikes"]) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.infer.probing import broadcast_refused, probe
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.subject.refusals import Declined, RuleError
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
@@ -183,6 +183,19 @@ def test_counts_of_real_data_become_small_ones() -> None:
 def test_a_count_that_fits_stays() -> None:
     outcome = attempt(lambda x, steps=32: x * steps)
     assert outcome.subjects[0].signature.arguments[1][1] is OMITTED
+
+
+def test_beside_a_count_of_one_nothing_is_broadcast_by_chance() -> None:
+    """Small arrays are taken with one phase alone; with one, a table of strikes is, too."""
+
+    def resampled(series, strikes, phases):
+        frames, channels = np.shape(series)
+        times = strikes[:-1, None] + np.arange(phases)
+        return np.zeros((frames, channels)).sum() * times
+
+    counts = {"phases": [Clue("the body", kind=Kind.WHOLE)]}
+    found = [(fixed(s.signature)["phases"], s) for s in attempt(resampled, clues=counts).subjects]
+    assert {len(shapes(subject)["strikes"]) for count, subject in found if count > 1} == {1}
 
 
 def test_what_gets_no_gradient_is_a_number_where_no_array_fits() -> None:
