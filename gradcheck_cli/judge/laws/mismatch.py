@@ -6,7 +6,7 @@ even find that the formula is right, and that autodiff through the primal is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,11 +201,12 @@ def _near_singularities(mismatch: Mismatch, large: Array) -> Failure | None:
 def _by_third_opinion(mismatch: Mismatch, large: Array) -> Failure | None:
     row = int(large[0])
     if _is_a_step_among_others(mismatch):
-        along = [third for third in _of_components(mismatch, large) if not third.constant]
+        every = list(_of_components(mismatch, large))
+        along = [third for third in every if third is not None and not third.constant]
         if along and not any(third.against for third in along):
             return mismatch.failure(row, Kind.SURROGATE, _STEP)
     of_components = iterates(mismatch.m)
-    asked = _of_components(mismatch, large) if of_components else _of_rows(mismatch, large)
+    asked = _of_moving(mismatch, large) if of_components else _of_rows(mismatch, large)
     opinion = _gravest({third.opinion for third in asked})
     if opinion is Opinion.RIGHT:
         return None
@@ -253,20 +254,25 @@ def _of_rows(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
     plain = sorted(
         rows.tolist(), key=lambda r: (not inside[r], not floats[r], not low <= size[r] <= high, r)
     )
-    asked = [third_opinion(m, row, mismatch.part) for row in plain[: OPINIONS.value]]
-    given = [third for third in asked if third is not None]
+    few = plain[: OPINIONS.value]
+    given = _until_wrong(third_opinion(m, row, mismatch.part) for row in few)
     if given and all(third.constant for third in given):
-        asked = [third_opinion(m, row) for row in plain[: OPINIONS.value]]
-        given = [third for third in asked if third is not None]
+        given = _until_wrong(third_opinion(m, row) for row in few)
     return given
 
 
-def _of_components(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
-    """The third opinions on single components, at different numbers.
+def _of_moving(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
+    """The third opinions on single components.
 
     Where the function does not move, at the end of a bracket, it has no derivative of its own; if it does
     at others, these decide.
     """
+    given = _until_wrong(_of_components(mismatch, rows))
+    return [third for third in given if not third.constant] or given
+
+
+def _of_components(mismatch: Mismatch, rows: Array) -> Iterator[ThirdOpinion | None]:
+    """The third opinions on single components, at different numbers, the plain ones first."""
     m, part = mismatch.m, mismatch.part
     numbers = columns(m.points, m.count)[:, part]
     low, high = ORDINARY.value
@@ -276,9 +282,18 @@ def _of_components(mismatch: Mismatch, rows: Array) -> list[ThirdOpinion]:
         for c in np.flatnonzero(mismatch.gap[row] > half_of_the_digits(m.fmt.eps)).tolist()
     }
     plain = sorted(places, key=lambda x: (not low <= abs(x) <= high, x < 0, abs(x)))
-    asked = [third_opinion(m, *places[x]) for x in plain[: 2 * OPINIONS.value]]
-    given = [third for third in asked if third is not None]
-    return [third for third in given if not third.constant] or given
+    yield from (third_opinion(m, *places[x]) for x in plain[: 2 * OPINIONS.value])
+
+
+def _until_wrong(asked: Iterable[ThirdOpinion | None]) -> list[ThirdOpinion]:
+    """The opinions that are given, up to the first that settles it: each is dear, and none is graver."""
+    given: list[ThirdOpinion] = []
+    for third in asked:
+        if third is not None:
+            given.append(third)
+            if third.opinion is Opinion.WRONG and third.smooth:
+                break
+    return given
 
 
 def _within_floats(m: Measurements) -> Array:
