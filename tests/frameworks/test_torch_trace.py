@@ -48,9 +48,17 @@ def among_the_edges_of_each_row(x: Any) -> Any:
     return torch.searchsorted(edges, wanted, side="left", sorter=order, out_int32=True) + wanted
 
 
+def with_parts_of_a_table_written(x: Any) -> Any:
+    later = TABLE.new_full((2, 3, 2), 1)
+    later[:, :2, 0] = TABLE[:, 1:]
+    later[:, 0, 1] = TABLE[:, 2]
+    return x[later].sum(1)
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        with_parts_of_a_table_written,
         of_its_rows,
         in_a_wider_type,
         with_a_running_peak,

@@ -72,16 +72,22 @@ def _take_plain_tensors(environment: Any) -> None:
     unwrapped, viewed, dispatch = environment.t2j_iso, environment.v2t_iso, environment.dispatch
 
     def adopted(value: Any) -> Any:
-        if isinstance(value, (Tensor, View)):
+        if is_new(value):
             return value
         return Tensor(environment.t2j_copy(value.detach().cpu()), environment)
+
+    def is_new(value: Any) -> bool:
+        return isinstance(value, (Tensor, View))
+
+    def places(index: Any) -> Sequence[Any]:
+        return index if isinstance(index, tuple | list) else [index]
 
     def all_adopted(tree: Any) -> Any:
         return tree_map_only(torch.Tensor, adopted, tree)
 
     def indexing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if operation(func) == "__getitem__":  # of a table that was there, at places that are new
-            args = (all_adopted(args[0]), *args[1:])
+        if operation(func) == "__getitem__" and any(map(is_new, places(args[1]))):
+            args = (all_adopted(args[0]), *args[1:])  # of a table that was there
         return dispatch(func, types, args, kwargs)
 
     environment.t2j_iso = lambda tree: unwrapped(all_adopted(tree))
