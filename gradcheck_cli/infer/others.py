@@ -107,10 +107,14 @@ def _of_its_type(plain: Sequence[Fixed], here: Any) -> Sequence[Fixed]:
 def _given(
     parameter: Parameter, here: Any, plain: Sequence[Fixed], signature: Signature, hints: Hints
 ) -> Iterator[Any]:
-    """What is left out by default; of what calls elsewhere leave out, masks alone."""
+    """What is left out by default; of what calls elsewhere leave out, masks, and arrays where the body asks for None."""
     shapes = _shapes(signature)
     yield from _given_masks(parameter.name, shapes, hints)
     if here is not OMITTED:
+        asked = any(v is None for v in special_values(parameter, hints))
+        declined = any(clue.declined for clue in hints.clues.get(parameter.name, ()))
+        if asked and not declined and may_be_floats(parameter.name, hints):
+            yield Leaf(parameter.name, (OPEN,), GIVEN)
         return
     if optional(parameter):
         yield from (f for f in plain if f.value is not None)

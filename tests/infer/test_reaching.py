@@ -14,7 +14,7 @@ from gradcheck_cli.infer.ran import watched
 from gradcheck_cli.infer.reaching import Reached, reaching
 from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.inputs.clue import Clue
-from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Place
 from tests.infer.fitted import NO_HINTS, Gradient, fixed, shapes
 
@@ -187,6 +187,25 @@ def test_none_stands_for_an_array_where_a_source_says_so() -> None:
     (subject,) = outcome(f, hints=hints).subjects
     assert shapes(subject) == {"x": (3,)}
     assert outcome(f).subjects == []
+
+
+def test_an_array_stands_for_none_where_the_body_asks_and_calls_hand_over_none() -> None:
+    def f(x: Any, start: Any) -> Any:
+        level = np.zeros(np.shape(x)[1:]) if start is None else start
+        for row in x:
+            level = np.add(level, row, out=np.empty(np.shape(x)[1:]))
+        return level
+
+    gradient = Here(f)
+    none = Fixed(None, "None", "the call `f(x, None)`")
+    first = gradient.fit(Signature((("x", Leaf("x", (4, 3), "test")), ("start", none))), "float32")
+    for asks, found in (((None,), [{"x": (4, 3), "start": (3,)}]), ((), [])):
+        clues = {"start": [Clue("the call `f(x, None)`", values=(None,)), Clue("the body", values=asks)]}  # fmt: skip
+        trial = Trial(gradient, "float32", replace(NO_HINTS, clues=clues))
+        reached = reaching(trial, gradient.parameters(), [first]).subjects
+        assert [{k: len(v) for k, v in shapes(s).items()} for s in reached] == [
+            {k: len(v) for k, v in each.items()} for each in found
+        ]
 
 
 def test_a_name_that_an_arrays_shape_made_leads_to_that_array() -> None:
