@@ -80,9 +80,14 @@ def guided(x: Any) -> Any:
     """Only the positive part of the incoming gradient goes through."""
 
 
+def soft(x: Any) -> Any:
+    """The backward pass is a surrogate by intent."""
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (soft, "by intent"),
         (detached, "no gradient flows"),
         (held, "treats `w ** beta` as a constant"),
         (stable, ""),
