@@ -15,7 +15,7 @@ from gradcheck_cli.frameworks.jax.gradient import JaxGradient
 from gradcheck_cli.frameworks.jax.other_calls import other_calls
 from gradcheck_cli.frameworks.jax.random import with_new_draws
 from gradcheck_cli.frameworks.jax.subject import JaxSubject
-from gradcheck_cli.frameworks.shared.tracing import brief, precision
+from gradcheck_cli.frameworks.shared.tracing import precision, refused
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.other_calls import OtherCall
 from gradcheck_cli.subject.refusals import Rejected
@@ -38,7 +38,7 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
                     primal(*(jnp.ones(aval.shape, aval.dtype) for aval in avals))
                 shapes = jax.eval_shape(primal, *avals)
         except UserCodeError as raised:
-            raise Rejected(brief(raised.error), str(raised.error)) from None
+            raise refused(raised.error, gradient) from None
         if not shapes:
             raise Rejected("it returns no float array")
         return FittedJax(

@@ -9,7 +9,6 @@ import abc
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -38,11 +37,10 @@ from gradcheck_cli.frameworks.shared.tracing import (
     has_open_loop,
     opened,
     precision,
+    short_loops,
     with_jacobian,
     with_pullback,
 )
-from gradcheck_cli.reals.cost import calls
-from gradcheck_cli.reals.facts import LOOPS
 from gradcheck_cli.subject.device import measured
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 from gradcheck_cli.subject.results import (
@@ -57,8 +55,6 @@ from gradcheck_cli.subject.results import (
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
-
-_FEW_STEPS = 400  # that take JAX less time one by one than it takes to compile a loop
 
 _LONG_LOOPS = "it has loops that end by a condition, of which each trip takes a GPU hundreds of times as long: they ran on the CPU"
 _ENDED = "an argument that is held fixed holds a value of a trace that has ended"
@@ -195,22 +191,15 @@ class JaxSubject(FittedGradient):
     @measured
     def rule_pullback(self, point: Sequence[Array]) -> Pullback:
         """The rule called by itself: arrays do not change, so that one call can be pulled back again."""
-        with precision(self.dtype), self._op_by_op():
+        with precision(self.dtype), short_loops(self.traces().rule):
             _, pull = jax.vjp(self.rule, *cast(point, self.avals))
 
         def pulled(cotangent: Sequence[Array]) -> list[Array]:
-            with self.placed(), precision(self.dtype), self._op_by_op():
+            with self.placed(), precision(self.dtype), short_loops(self.traces().rule):
                 gradients = pull(tuple(cast(cotangent, self.out_avals)))
                 return [np.asarray(g, np.float64) for g in gradients]
 
         return pulled
-
-    def _op_by_op(self) -> AbstractContextManager[Any]:
-        """Runs a loop of few trips step by step: where its body is made anew at each call, JAX compiles it each time."""
-        program = self.traces().rule
-        loops = program is not None and bool(program.primitives() & LOOPS)
-        few = loops and program is not None and calls(program) <= _FEW_STEPS
-        return jax.disable_jit() if few else contextlib.nullcontext()
 
     def demand_rule(self) -> None:
         self.trace_rule()
