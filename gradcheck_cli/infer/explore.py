@@ -44,7 +44,7 @@ from gradcheck_cli.infer.template import (
 )
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
-from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.refusals import NO_CALL, Furthest, Rejected, RuleError
 
 # Numbers of axes that are tried together: those of most functions first.
 _STAGES: tuple[tuple[int, ...], ...] = ((1, 2), (0, 1, 2), (1, 2, 3), (0, 1, 2, 3, 4))
@@ -104,6 +104,7 @@ class Exploration:
     refused: Sequence[tuple[Signature, RuleError]] = ()
     vain: int = 0  # shapes that the function itself refuses
     first_refusal: str = ""  # the first of these, with its reason
+    furthest: Furthest = NO_CALL
 
 
 @dataclass(slots=True)
@@ -122,6 +123,7 @@ class Explorer:
     may_overread: bool = False
     parts: int = 2  # elements of each part, where an axis is cut into parts of any size
     cut: bool = False  # was one?
+    furthest: Furthest = NO_CALL
     asked: int = 0  # subjects of which it was asked whether they read beyond an array
 
     def explored(self) -> Exploration:
@@ -143,8 +145,8 @@ class Explorer:
             if subject is None and stage == _STAGES[0]:
                 subject = self._richest(list(self._as_returned(refused, looked_at)), refused)
             if subject is not None:
-                return Exploration(subject, refused, *self._vain)
-        return Exploration(None, refused, *self._vain)
+                return Exploration(subject, refused, *self._vain, self.furthest)
+        return Exploration(None, refused, *self._vain, self.furthest)
 
     def _as_returned(
         self, refused: Sequence[tuple[Signature, RuleError]], looked_at: set[tuple[int, ...]]
@@ -333,6 +335,8 @@ class Explorer:
         try:
             fitted(self.gradient, signature, self.dtype)
         except Rejected as error:
+            refusal = Furthest(f"{signature.describe()}: {error}", error.progress)
+            self.furthest = self.furthest.or_further(refusal)
             return error.detail
         except RuleError:
             pass  # it is the rule that refuses

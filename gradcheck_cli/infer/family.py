@@ -19,7 +19,7 @@ from gradcheck_cli.infer.template import Template, template, with_columns
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter, Signature, tables
 from gradcheck_cli.reals.facts import Law, named
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
-from gradcheck_cli.subject.refusals import RuleError
+from gradcheck_cli.subject.refusals import NO_CALL, Furthest, RuleError
 
 _MOST_TEMPLATES = 12
 _MOST_AXES = 3
@@ -41,6 +41,7 @@ class Family:
     refused: Sequence[Broken] = ()  # richer ones that the function takes and its rule does not
     vain: int = 0  # shapes that the function itself refuses
     first_refusal: str = ""  # the first of these, with its reason
+    furthest: Furthest = NO_CALL
 
 
 def family(
@@ -56,7 +57,7 @@ def family(
     """
     broken: Broken | None = None
     refused: list[Broken] = []
-    vain, first = 0, ""
+    vain, first, furthest = 0, "", NO_CALL
     for opened in _templates(parameters, hints, small):
         if not opened.holes:
             break
@@ -65,14 +66,15 @@ def family(
         explored = Explorer(gradient, dtype, opened, prefers).explored()
         refused += explored.refused
         vain, first = vain + explored.vain, first or explored.first_refusal
+        furthest = furthest.or_further(explored.furthest)
         if explored.subject is not None:
             meant = [subject for subject in small if _is_meant(subject, opened)]
             subjects = _chosen(meant, explored.subject)
             told = replace(explored, refused=_of_the_rule(explored.refused, explored.subject, opened))  # fmt: skip
             refused = _of_the_rule(refused, explored.subject, opened)
-            return Family(subjects, _broken(opened, told), refused, vain, first)
+            return Family(subjects, _broken(opened, told), refused, vain, first, furthest)
         broken = broken or _broken(opened, explored)
-    return Family(list(small), broken, refused, vain, first)
+    return Family(list(small), broken, refused, vain, first, furthest)
 
 
 def _of_the_rule(refused: Sequence[Broken], subject: Subject, opened: Template) -> list[Broken]:

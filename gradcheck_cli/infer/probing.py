@@ -216,8 +216,9 @@ def _probe(
         subjects, broken, closed = [*subjects, *reached.subjects], trial.broken, reached.closed
     refused = [*whole.refused, *([] if search.broken is None else [search.broken])]
     first = search.first_refusal or whole.first_refusal
+    reason = search.reason.or_further(whole.furthest).text
     return Attempt(
-        subjects, search.reason, broken, misfit, search.wants_integers, refused,
+        subjects, reason, broken, misfit, search.wants_integers, refused,
         search.vain + whole.vain, first, closed, search.wants_complex,
         search.complex_of,
     )  # fmt: skip

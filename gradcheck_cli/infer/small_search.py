@@ -16,7 +16,7 @@ from gradcheck_cli.inputs.signature import Hints, Parameter, Signature
 from gradcheck_cli.project.input_specs import ArraySpec
 from gradcheck_cli.reals.walk import uncovered
 from gradcheck_cli.subject.protocol import CustomGradient, Subject, Traced
-from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
+from gradcheck_cli.subject.refusals import NO_CALL, Declined, Furthest, Rejected, RuleError
 
 # Dimensions differ, so that a transposed or summed axis shows.
 _UNIFORM: tuple[tuple[int, ...], ...] = (
@@ -35,7 +35,7 @@ class SmallSearch:
     dtype: str
     hints: Hints
     subjects: list[Subject] = field(default_factory=list)
-    reason: str = "no signature was tried"
+    reason: Furthest = NO_CALL
     broken: tuple[Signature, RuleError] | None = None
     # Arrays of one shape, and a gradient of another.
     misfit: tuple[Signature, RuleError] | None = None
@@ -69,9 +69,9 @@ class SmallSearch:
             raise
         except Rejected as error:
             self.vain += 1
-            self.first_refusal = self.first_refusal or f"{signature.describe()}: {error}"
-            if self._tries == 1:
-                self.reason = self.first_refusal
+            refusal = f"{signature.describe()}: {error}"
+            self.first_refusal = self.first_refusal or refusal
+            self.reason = self.reason.or_further(Furthest(refusal, error.progress))
             self.wants_integers |= wants_integers(str(error))
             self.wants_complex |= wants_complex(str(error))
         except RuleError as error:

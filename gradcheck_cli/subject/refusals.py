@@ -10,11 +10,38 @@ from gradcheck_cli.contract.errors import CgcheckError
 
 
 class Rejected(CgcheckError):
-    """A signature that the function does not take: try another one. `detail` is the whole error."""
+    """A signature that the function does not take: try another one. `detail` is the whole error.
 
-    def __init__(self, message: str, detail: str = "") -> None:
+    `progress` is how far the function came; 0 if nothing of it ran.
+    """
+
+    def __init__(self, message: str, detail: str = "", progress: int = 0) -> None:
         super().__init__(message)
         self.detail = detail or message
+        self.progress = progress
+
+
+@dataclass(frozen=True, slots=True)
+class Furthest:
+    """The call that came furthest in the function, with what it raised there: of several the first."""
+
+    text: str
+    progress: int = -1
+
+    def or_further(self, other: Furthest) -> Furthest:
+        """The one of both that came further."""
+        return other if other.progress > self.progress else self
+
+
+NO_CALL = Furthest("no signature was tried")
+
+
+def progress(error: BaseException, path: str) -> int:
+    """How many bytes of the code ran of the file's own function that was called, before something raised in it."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_filename != path:
+        at = at.tb_next
+    return 0 if at is None else at.tb_lasti
 
 
 class Declined(Rejected):

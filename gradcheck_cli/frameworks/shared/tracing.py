@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import jax
 
 from gradcheck_cli.contract.errors import CgcheckError
+from gradcheck_cli.reals.cost import calls
 from gradcheck_cli.reals.draws import program_of
-from gradcheck_cli.reals.facts import OPEN_LOOPS, named
+from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS, named
 from gradcheck_cli.reals.inner_jaxprs import Unexpanded
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.protocol import CustomGradient
+from gradcheck_cli.subject.refusals import Rejected, progress
 
+_FEW_STEPS = 400  # that take JAX less time one by one than it takes to compile a loop
 # A program of these alone runs on all points as one array.
 POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 
@@ -23,6 +26,16 @@ POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 def has_open_loop(primitives: frozenset[str]) -> bool:
     """Is one of these primitives a loop that goes on until its values say so?"""
     return bool(primitives & OPEN_LOOPS)
+
+
+def short_loops(program: Program | None) -> AbstractContextManager[Any]:
+    """While active, JAX runs loops step by step, if a program has some of few steps.
+
+    Where a loop's body is made anew at each call, JAX compiles it each time.
+    """
+    loops = program is not None and bool(program.primitives() & LOOPS)
+    few = loops and program is not None and calls(program) <= _FEW_STEPS
+    return jax.disable_jit() if few else nullcontext()
 
 
 class Untraceable(CgcheckError):
@@ -50,6 +63,11 @@ _NO_CONCRETE = re.compile(
     r"^Abstract tracer value encountered where concrete value is expected: (?:traced array with shape \S+ (?=The ))?"
 )
 _AT_NODE = re.compile(r"^Node: .*\n\s*(?P<said>\S.*)$", re.MULTILINE)
+
+
+def refused(error: BaseException, gradient: CustomGradient) -> Rejected:
+    """What the function raises at arguments that it does not take."""
+    return Rejected(brief(error), str(error), progress(error, gradient.place.path))
 
 
 def brief(error: BaseException) -> str:

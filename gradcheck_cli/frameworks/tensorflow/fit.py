@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from gradcheck_cli.frameworks.shared.plain_points import other_turn
-from gradcheck_cli.frameworks.shared.tracing import brief
+from gradcheck_cli.frameworks.shared.tracing import refused
 from gradcheck_cli.frameworks.tensorflow.call import VARIABLES, Call, flat, tensor
 from gradcheck_cli.frameworks.tensorflow.gradient import CUSTOM, REGISTERED, TfGradient
 from gradcheck_cli.frameworks.tensorflow.other_calls import other_calls
@@ -39,7 +39,7 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str, turn: int = 0) -
         if other is not None:
             return fit(gradient, signature, dtype, other)
         _ask_a_graph(call, signature)
-        raise Rejected(brief(raised.error), str(raised.error)) from None
+        raise refused(raised.error, gradient) from None
     call.kept = tuple(i for i, out in enumerate(outs) if _has_a_gradient(out))
     if not call.kept:
         raise Rejected("it returns no float tensor that can be differentiated")

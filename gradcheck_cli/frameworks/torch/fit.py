@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gradcheck_cli.frameworks.shared.plain_points import other_turn
-from gradcheck_cli.frameworks.shared.tracing import brief
+from gradcheck_cli.frameworks.shared.tracing import brief, refused
 from gradcheck_cli.frameworks.torch.call import Call, parts, tensor
 from gradcheck_cli.frameworks.torch.gradient import TorchGradient
 from gradcheck_cli.frameworks.torch.other_calls import other_calls
@@ -40,7 +40,7 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
             return fit(gradient, signature, dtype, other)
         if _is_of_setup(gradient, raised.error):
             raise RuleError.raised(raised.error, brief(raised.error)) from None
-        raise Rejected(brief(raised.error), str(raised.error)) from None
+        raise refused(raised.error, gradient) from None
     _hold_to_kernels(signature, points, values, launches)
     if not outputs:
         raise Rejected("it returns no float tensor that can be differentiated")
