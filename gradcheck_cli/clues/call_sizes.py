@@ -38,7 +38,7 @@ _PAIRS = frozenset({1, 2, 3})  # lengths of tuples that are sizes, ends or axes
 _LARGEST = 16  # a size that is larger shrinks
 _ARRAYS = {FLOAT: Kind.ARRAY, INT: Kind.INTEGERS}
 _PLAIN = {bool: Kind.FLAG, int: Kind.WHOLE, float: Kind.NUMBER, str: Kind.WORD}
-_JOINT = ("simplex", "unit", "sorted", "increasing")
+_JOINT = ("simplex", "unit", "sorted")
 _SQUARE = ("spd", "orthogonal")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gradcheck_cli.clues.interpreted.ranges import Range
 from gradcheck_cli.clues.interpreted.values import (
@@ -22,7 +20,6 @@ from gradcheck_cli.clues.interpreted.values import (
 )
 
 MOST_RANK = 6
-_TELLING, _UNEVEN = 3, 1.01  # numbers of a row whose order may be meant; one step beside another
 _SAYS_SHAPE = re.compile(r".*shapes?|sizes?|(.*_)?dims")  # such a parameter is one size or several
 
 
@@ -62,25 +59,7 @@ def literal(value: Value) -> Array | None:
     if not isinstance(value, (tuple, list)) or not value:
         return None
     rows = [literal(v) for v in value]
-    array = stacked([row for row in rows if row is not None]) if None not in rows else None
-    return replace(array, family="increasing") if array is not None and _ascend(value) else array
-
-
-def _ascend(rows: Sequence[Value]) -> bool:
-    """Do all rows of a table of floats ascend, and not evenly? That is no chance; of a single row, or of 1, 2, 3, it may be."""
-    table = [_floats(row) for row in rows]
-    if len(table) < 2 or not all(len(row) >= _TELLING for row in table):
-        return False
-    steps = [[b - a for a, b in itertools.pairwise(row)] for row in table]
-    uneven = any(max(each) > _UNEVEN * min(each) for each in steps)
-    return uneven and all(step > 0 for each in steps for step in each)
-
-
-def _floats(row: Value) -> list[float]:
-    """The numbers of a row of plain floats; nothing of any other."""
-    numbers = row if isinstance(row, (tuple, list)) else ()
-    floats = [n for n in numbers if isinstance(n, float)]
-    return floats if len(floats) == len(numbers) else []
+    return stacked([row for row in rows if row is not None]) if None not in rows else None
 
 
 def stacked(rows: Sequence[Array]) -> Array | None:
