@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.adequacy.change import Change, Key, Kind, Part, Showing
+from gradcheck_cli.adequacy.change import Change, Key, Kind, Part, Place, Showing
 from gradcheck_cli.adequacy.replay import NotReplayed, replay
 from gradcheck_cli.adequacy.scene import Scene
 from gradcheck_cli.contract.limits import CHANGE_ROUNDING
@@ -59,7 +61,11 @@ def one_sided(scene: Scene, args: Sequence[Array]) -> Iterator[Change]:
 
 
 def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
-    """The ways of each choice, and whether one of these rows goes there; guards are no choices."""
+    """The ways of each choice, and whether one of these rows goes there; guards are no choices.
+
+    A helper that is called twice makes two choices at one place.
+    """
+    met: Counter[tuple[Place, bool]] = Counter()
     try:
         run = replay(scene.program, args)
     except NotReplayed:
@@ -72,8 +78,12 @@ def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
         question = _question(scene, step.ins[0]) if step.in_avals[0].kind == "b" else None
         if question is not None:
             answers = run.slots[step.ins[0]]
-            yield _never(scene, index, question, True), bool(np.any(answers == YES))
-            yield _never(scene, index, question, False), bool(np.any(answers == NO))
+            for side, answer in ((True, YES), (False, NO)):
+                change = _never(scene, index, question, side)
+                number = met[change.key.place, side]
+                met[change.key.place, side] += 1
+                change = replace(change, key=replace(change.key, number=number))
+                yield change, bool(np.any(answers == answer))
 
 
 def _question(scene: Scene, slot: Slot) -> str | None:

@@ -190,6 +190,15 @@ def test_a_mask_that_is_all_true_is_told() -> None:
         assert [change.words for change in showings.unseen] == unseen
 
 
+def test_a_helper_that_is_called_twice_makes_two_choices() -> None:
+    def capped(x: Any, top: float) -> Any:
+        return jnp.where(x < top, x, top) ** 2
+
+    showings = adequacy(traced(lambda x: capped(x, 1e30) + capped(x, 0.0), column(3)))
+    for each in (showings, showings + showings):
+        assert [change.words for change in each.unseen] == ["`x < top` is never false"]
+
+
 def test_a_choice_that_goes_another_way_at_another_signature_is_seen() -> None:
     def masked(x: Any, mask: Any) -> Any:
         return jnp.where(mask, x, 0.0) ** 2
