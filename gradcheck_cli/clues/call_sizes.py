@@ -35,6 +35,7 @@ _NAME = re.compile(r"(?<!\w)(?<!\w\.)[^\W\d]\w*(?!\w*[:=\[])")  # a size, but no
 _KEY = re.compile(r"\w[\w./ -]*")
 _DEEPEST = 3  # nestings that are looked into
 _PAIRS = frozenset({1, 2, 3})  # lengths of tuples that are sizes, ends or axes
+_FIRST_ONES = 4
 _LARGEST = 16  # a size that is larger shrinks
 _ARRAYS = {FLOAT: Kind.ARRAY, INT: Kind.INTEGERS}
 _PLAIN = {bool: Kind.FLAG, int: Kind.WHOLE, float: Kind.NUMBER, str: Kind.WORD}
@@ -281,13 +282,14 @@ def _of_array(array: Array, source: str, sizes: _Sizes) -> Clue:
 def _span(array: Array, sizes: _Sizes) -> str:
     """The range of whole numbers; its end may be the size of an axis.
 
-    Of places in an axis an example names a few: the range is wider by its own width, but for 0 where none is 0.
+    Of places in an axis an example names a few: the range is wider by its own width, but for the first ones,
+    which a stencil may need before it.
     """
     low, high = array.range.low, array.range.high
     if array.kind != INT or not math.isfinite(low) or not math.isfinite(high):
         return ""
     end = sizes.end(int(high) + 1)
-    least = int(low) if end.isdecimal() else max(min(int(low), 1), int(2 * low - high))
+    least = int(low) if end.isdecimal() else max(min(int(low), _FIRST_ONES), int(2 * low - high))
     return f"in {least}..{end}"
 
 

@@ -310,7 +310,8 @@ PROGRAMS = {
     "nested": ("op({'w': jnp.ones((3, 4)), 'b': jnp.ones(4)}, jnp.ones(3))", {"x": "{w: f32[d3 d4], b: f32[d4]}", "x['w']": "f32[d3 d4]", "x['b']": "f32[d4]", "y": "f32[d3]"}),
     "labels": ("op(torch.randn(4, 32), torch.randint(0, 32, (4,)))", {"x": "f32[d4 d32]", "y": "i32[d4] in 0..d32"}),
     "places in a table": ("op(torch.randn(64), torch.tensor([63, 40]))", {"x": "f32[d64]", "y": "i32[d2] in 17..d64"}),
-    "places from the second one on": ("op(torch.randn(64), torch.tensor([63, 4]))", {"x": "f32[d64]", "y": "i32[d2] in 1..d64"}),
+    "places behind a few": ("op(torch.randn(64), torch.tensor([63, 9, 2]))", {"x": "f32[d64]", "y": "i32[d3] in 2..d64"}),
+    "places of which the first ones are left": ("op(torch.randn(64), torch.tensor([63, 9]))", {"x": "f32[d64]", "y": "i32[d2] in 4..d64"}),
     "numbers that are no places": ("op(torch.randn(5), torch.tensor([9, 7]))", {"x": "f32[5]", "y": "i32[2] in 7..10"}),
     "sizes that a number speaks of": ("op(torch.randn(2, 64), 4)", {"x": "f32[2 8]", "y": "4"}),
 }  # fmt: skip
