@@ -18,7 +18,7 @@ _WORDS = re.compile(
 # A text may speak of clipping values: only what it says of gradients counts.
 _OF_GRADIENTS = re.compile(r"grad|cotangent|backward|derivative|adjoint|tangent|jvp|vjp", re.IGNORECASE)  # fmt: skip
 
-_MEANT = r"deliberate(?:ly)?|intentional(?:ly)?|intendedly|on purpose|purpose(?:ly|fully)|knowingly|by (?:design|intent(?:ion)?)"
+_MEANT = r"\b(?:deliberate(?:ly)?|intentional(?:ly)?|on purpose|by (?:design|intent(?:ion)?))\b"
 # What is meant may be another thing than the derivative: a rule may be stable by design.
 _QUALITY = r"(?:stable|robust|cheap|fast|efficient|exact|safe)"
 _MEANT_OTHERWISE = re.compile(rf"{_QUALITY} (?:{_MEANT})|(?:{_MEANT}) {_QUALITY}", re.IGNORECASE)
