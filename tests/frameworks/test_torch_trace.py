@@ -55,10 +55,17 @@ def with_parts_of_a_table_written(x: Any) -> Any:
     return x[later].sum(1)
 
 
+def with_numbers_written_into_a_part(x: Any) -> Any:
+    rows = TABLE[:1].to(x.dtype).repeat(2, 1)
+    rows[:, 1] = x[:2]
+    return rows.sum(0) * x[2:]
+
+
 @pytest.mark.parametrize(
     "function",
     [
         with_parts_of_a_table_written,
+        with_numbers_written_into_a_part,
         of_its_rows,
         in_a_wider_type,
         with_a_running_peak,

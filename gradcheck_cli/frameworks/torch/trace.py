@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -31,6 +32,11 @@ from gradcheck_cli.frameworks.torch.private_api import (
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 INSTALL = "pip install torchax==0.0.13"
+
+
+# Is what is cut out of a table that was there a tensor of the trace? Then what is computed can be written into it,
+# and it cannot be written into what is torch's own.
+_PARTS_ARE_NEW: ContextVar[bool] = ContextVar("parts_are_new", default=False)
 
 
 @functools.cache
@@ -86,7 +92,8 @@ def _take_plain_tensors(environment: Any) -> None:
         return tree_map_only(torch.Tensor, adopted, tree)
 
     def indexing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if operation(func) == "__getitem__" and any(map(is_new, places(args[1]))):
+        new = operation(func) == "__getitem__" and any(map(is_new, places(args[1])))
+        if new or (_PARTS_ARE_NEW.get() and operation(func) == "__getitem__"):
             args = (all_adopted(args[0]), *args[1:])  # of a table that was there
         return dispatch(func, types, args, kwargs)
 
@@ -250,5 +257,17 @@ def traced(
         with environment(surroundings):
             return interop.jax_view(function(*map(interop.torch_view, arrays)))
 
-    with calling_user_code(), unnoticed(through_detach):
-        return jax.make_jaxpr(run)(*avals)
+    def made(parts_are_new: bool) -> Any:
+        before = _PARTS_ARE_NEW.set(parts_are_new)
+        try:
+            with calling_user_code(), unnoticed(through_detach):
+                return jax.make_jaxpr(run)(*avals)
+        finally:
+            _PARTS_ARE_NEW.reset(before)
+
+    try:
+        return made(parts_are_new=False)
+    except UserCodeError as raised:
+        if not isinstance(raised.error, AttributeError):
+            raise
+    return made(parts_are_new=True)
