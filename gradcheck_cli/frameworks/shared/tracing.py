@@ -28,14 +28,15 @@ def has_open_loop(primitives: frozenset[str]) -> bool:
     return bool(primitives & OPEN_LOOPS)
 
 
-def short_loops(program: Program | None) -> AbstractContextManager[Any]:
-    """While active, JAX runs loops step by step, if a program has some of few steps.
-
-    Where a loop's body is made anew at each call, JAX compiles it each time.
-    """
+def has_short_loops(program: Program | None) -> bool:
+    """Has it loops of few steps? Where a loop's body is made anew at each call, JAX compiles it each time."""
     loops = program is not None and bool(program.primitives() & LOOPS)
-    few = loops and program is not None and calls(program) <= _FEW_STEPS
-    return jax.disable_jit() if few else nullcontext()
+    return loops and program is not None and calls(program) <= _FEW_STEPS
+
+
+def step_by_step(singly: bool) -> AbstractContextManager[Any]:
+    """While active, JAX compiles no loop."""
+    return jax.disable_jit() if singly else nullcontext()
 
 
 class Untraceable(CgcheckError):

@@ -20,6 +20,7 @@ from gradcheck_cli.reals.cost import by_flint
 from gradcheck_cli.reals.enclose import enclose
 from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.walk import NoRealMeaning
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
@@ -63,6 +64,8 @@ class Trial:
         if program is None or not len(rows):
             return np.zeros(0, int)
         outs = _balls(self.m, program, rows)
+        if outs is None:
+            return np.zeros(0, int)
         return np.asarray(rows[[not all(ball.is_finite() for ball in row) for row in outs]])
 
     def shows(self) -> bool:
@@ -149,16 +152,20 @@ def _equal(m: Measurements, program: Program, rows: Array, *, in_floats: bool) -
         np.concatenate([of(VALUES), of(GRADIENTS)], axis=1)[rows]
         for of in (m.reference.balls, m.reference.states)
     )
-    if outs.shape != balls.shape:
+    if outs is None or outs.shape != balls.shape:
         return False
     near = _shown(m, balls) if in_floats else 0 * balls
     each = zip(outs.flat, balls.flat, states.flat, near.flat, strict=True)
     return all(a.is_finite() and (_is(a, b, state) or abs(a - b) <= n) for a, b, state, n in each)
 
 
-def _balls(m: Measurements, program: Program, rows: Array) -> Array:
+def _balls(m: Measurements, program: Program, rows: Array) -> Array | None:
+    """The results over the reals; none of what has no meaning there, as a callback."""
     args = [a[rows] for a in (*m.points, *m.cotangents)]
-    return columns(enclose(program, args, goal=_GOAL, most_bits=_MOST_BITS).outs, len(rows))
+    try:
+        return columns(enclose(program, args, goal=_GOAL, most_bits=_MOST_BITS).outs, len(rows))
+    except NoRealMeaning:
+        return None
 
 
 def _shown(m: Measurements, truth: Array) -> Array:
