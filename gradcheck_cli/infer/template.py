@@ -387,7 +387,7 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
         path, kind, least_rank=least_rank, factor=factor, least_of=least_of, alike=alike,
         distinct=kind == "int" and any(clue.distinct for clue in clues),
         quantity=kind == "int" and any(clue.quantity for clue in clues),
-        also=tuple(dict.fromkeys(name for clue in clues for name in _names_of_axes(clue))),
+        also=_also(clues),
     )  # fmt: skip
     if kind == "row":
         count = next((m[1] for c in clues if (m := _COUNT.search(c.source)) is not None), None)
@@ -410,6 +410,15 @@ def _hole(path: str, kind: str, clues: Sequence[Clue]) -> Hole:
     return replace(
         opened, first=partly.first, last=partly.last, below=below, least=least, likely_rank=likely
     )
+
+
+def _also(clues: Sequence[Clue]) -> tuple[tuple[str, int], ...]:
+    """Every name of each axis; none where the likeliest source has a number, for elsewhere that is as long by chance."""
+    each = [dict.fromkeys(_names_of_axes(clue)) for clue in clues]
+    first = next((names for names in each if names), {})
+    counted = {place for name, place in first if name.isdigit()}
+    names = (pair for pairs in each for pair in pairs)
+    return tuple(dict.fromkeys(p for p in names if p[0].isdigit() or p[1] not in counted))
 
 
 def _names_of_axes(clue: Clue) -> Iterator[tuple[str, int]]:
