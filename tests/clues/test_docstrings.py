@@ -964,6 +964,10 @@ def test_a_plural_above_itself_is_an_axis_and_a_unit_is_none() -> None:
         ("(N,) stress at the mouth. Tension is positive, compression negative.", ""),
         ("(N,) balances, positive for credit and negative for debit", ""),
         ("(N,) positive rates; negative rates are refused", "> 0"),
+        ("(N,) positive scales, none of them zero or negative.", "> 0"),
+        ("(N,) positive values only, not negative.", "> 0"),
+        ("(N,) positive rates, an error is raised if any is negative", "> 0"),
+        ("(N,) positive distances, the energies they give are negative.", "> 0"),
         ("(N,) rates, which must be positive, since negative ones are no rates", "> 0"),
         ("(C,) rates, strictly positive in every cell", "> 0"),
         ("(C,) must be positive if alpha is", "> 0"),
@@ -980,3 +984,20 @@ def test_a_plural_above_itself_is_an_axis_and_a_unit_is_none() -> None:
 )
 def test_what_has_two_directions_has_no_sign_and_counts_have_one(said: str, domain: str) -> None:
     assert read(f"x: {said}", ["x"])["x"].domain == domain
+
+
+@pytest.mark.parametrize(
+    ("text", "specs"),
+    [
+        (
+            "``start`` (patients,), ``log_tau`` holds the two log time constants: socket off, socket on.",
+            {"start": "f32[patients]", "log_tau": "f32[2]"},
+        ),
+        ("start: (n,)\nlog_tau: the three rates (slow, mean and fast)", {"start": "f32[n]", "log_tau": "f32[3]"}),
+        ("start: (n,)\nlog_tau: the two rates: slow, mean and fast", {"start": "f32[n]"}),
+        ("start: (n,)\nlog_tau: the two rates, which are positive", {"start": "f32[n]"}),
+    ],
+)  # fmt: skip
+def test_what_is_counted_and_named_is_as_long(text: str, specs: dict[str, str]) -> None:
+    found = {name: clue.spec for name, clue in read(text, ["start", "log_tau"]).items()}
+    assert {name: spec for name, spec in found.items() if spec} == specs

@@ -240,12 +240,18 @@ _SYMBOL = re.compile(
     r"\s+(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|chi|psi|omega)"
     r"(?=\s*(?:>=?|<=?|≥|≤))"
 )
+# The other of two that have signs of their own: `compression`, and no denial.
+_ANOTHER = r"(?:(?!(?:no|not|never|none|zero|or|nor|any|if|the|its|their)\b)[a-z]+\s+){1,2}?(?:(?:is|are)\s+)?"
+_SIDE = r"(?:for|in|on|at|to)(?:\s+(?!(?:no|not|never|none|zero|or|nor|any|if)\b)[a-z]+){1,4}?"
 # What has two directions, of which one is called positive: `signed`, `positive when the track turns left`.
 _TWO_WAYS = re.compile(
     r"(?<![\w-])signed\b|(?<!strictly )(?<!\bbe )\b(?:positive|negative)\s+(?:=|(?:when|if|towards?|along|away|to the|clockwise|counter-?clockwise|anti-?clockwise"
     r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right|north|south|east|west)\s*(?:[,.;)]|$)|means\s+(?!of\b))"
     # `tension is positive, compression negative`, `positive for gains and negative for losses`
-    r"|(?<!strictly )(?<!\bbe )(?<![\w-])(?:positive\b[^.;]*(?<![\w-])negative|negative\b[^.;]*(?<![\w-])positive)(?=\s*(?:[.,;)]|$)|\s+(?:for|in|on|at|to)\b)",
+    rf"|\b(?:is|are)\s+positive\s*(?:,|and\b|but\b)\s*{_ANOTHER}negative(?=\s*(?:[.,;)]|$))"
+    rf"|\b(?:is|are)\s+negative\s*(?:,|and\b|but\b)\s*{_ANOTHER}positive(?=\s*(?:[.,;)]|$))"
+    rf"|\bpositive\s+{_SIDE}\s*,?\s*(?:and\s+|but\s+)?negative\s+(?:for|in|on|at|to)\b"
+    rf"|\bnegative\s+{_SIDE}\s*,?\s*(?:and\s+|but\s+)?positive\s+(?:for|in|on|at|to)\b",
     re.IGNORECASE,
 )
 _OF_A_SIGN = ("> 0", ">= 0", "< 0", "<= 0")

@@ -45,6 +45,13 @@ _COMPONENTS_END = re.compile(
     r"|colou?r)(?:e?s)?\s*$",
     re.IGNORECASE,
 )
+# `holds the two time constants: socket off, socket on`: as many as are named.
+_COUNTED = re.compile(
+    r"[\s`,:]*(?:(?:holds?|has|have|contains?|is|are)\s+)?(?:the\s+)?(?P<count>two|three|four|five|six)\s+"
+    r"(?:[A-Za-z-]+\s+){0,4}?[A-Za-z-]+\s*[:(]\s*(?P<parts>[^.;:()\n]+)",
+    re.IGNORECASE,
+)
+_COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _BROADCAST = re.compile(rf"\bbroadcast\w*\s+(?:to|with|against)\s+(?:the\s+)?(?:shape\s+)?(?P<dims>{BRACKETS})", re.IGNORECASE)  # fmt: skip
 # As einsum and einops write it: float `b h q d`.
 _LETTERS = re.compile(
@@ -177,7 +184,17 @@ _EITHER = re.compile(
 
 def shape(passage: Passage, elsewhere: Collection[str] = ()) -> Shape | None:
     """The shape of the parameter; `elsewhere` are names of the text that are dimensions for sure."""
-    return _stated(passage, elsewhere) or _of_components(passage)
+    return _stated(passage, elsewhere) or _of_components(passage) or _of_members(passage)
+
+
+def _of_members(passage: Passage) -> Shape | None:
+    """One axis of as many as are counted and named: `the two time constants: socket off, socket on`."""
+    text = " ".join((passage.alone if passage.entry else passage.after).split())
+    match = None if passage.common_word else _COUNTED.match(text)
+    count = 0 if match is None else _COUNTS[match["count"].lower()]
+    if match is None or len(re.split(r",\s*(?:and\s+)?|\s+and\s+", match["parts"])) != count:
+        return None
+    return Shape(match.group().strip(" `,:"), Dims((str(count),)))
 
 
 def _of_components(passage: Passage) -> Shape | None:
