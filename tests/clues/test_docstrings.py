@@ -1001,3 +1001,15 @@ def test_what_has_two_directions_has_no_sign_and_counts_have_one(said: str, doma
 def test_what_is_counted_and_named_is_as_long(text: str, specs: dict[str, str]) -> None:
     found = {name: clue.spec for name, clue in read(text, ["start", "log_tau"]).items()}
     assert {name: spec for name, spec in found.items() if spec} == specs
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("integer unit of each slice; a unit covers many slices.", Kind.INTEGERS),
+        ("integer bin for every sample", Kind.INTEGERS),
+        ("integer number of slices", Kind.WHOLE),
+    ],
+)
+def test_an_integer_of_each_is_an_array(said: str, kind: Kind) -> None:
+    assert read(f"x: (n,)\nunit: {said}", ["x", "unit"])["unit"].kind is kind

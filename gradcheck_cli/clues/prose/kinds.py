@@ -15,7 +15,7 @@ _SORTS = tuple(
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
          r"(?:int|integer)\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
-         r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
+         r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?|[a-z]+ (?:(?:of|for) (?:each|every)|per)\b))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
         (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
@@ -49,6 +49,7 @@ _INTEGERS_FIRST = re.compile(
     r"\W*(?:u?int\d*|integers?|whole numbers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)",
     re.IGNORECASE,
 )
+_ONE_OF_EACH = re.compile(r"\W*integer [a-z]+ (?:of|for) (?:each|every)\b", re.IGNORECASE)
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"
     r"|edge) (?:index|numbers?))\b",
@@ -176,6 +177,7 @@ def array_of_integers(text: str) -> bool:
     head = " ".join(_HEAD_ENDS.split(text)[0].split()[:6])
     plain = re.search(r"\b(?:if|or|returns?|whether|single|when)\b", head, re.IGNORECASE)
     whole = _LABELS.search(head) or re.match(r"\W*integers\b", head) or re.search(r"\b(?:int\w*|integer) (?:array|tensor|vector)|\blongtensor|\b(?:array|tensor|vector)s? of int", text[:60], re.IGNORECASE)  # fmt: skip
+    whole = whole or _ONE_OF_EACH.match(text)
     return bool(whole) and plain is None and not _NO_INTEGERS.search(text)
 
 
