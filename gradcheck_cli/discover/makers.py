@@ -38,6 +38,7 @@ class Setting:
     # What a text says of it where it is left out: an array of such a shape.
     array: Any = field(default=None, compare=False)
     owner: str = ""  # the argument of which it is a flag or a word: `rules` of `rules.squared`
+    counts_places: bool = False  # of which a table beside it names as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ class Call:
                 hint = annotation(given.signature.parameters[name])
                 found[name] = Setting(plain, hint, name in chosen, arrays.get(name))
         return _of_objects(given, _source(self.function)) | found
+
+    @property
+    def places_named(self) -> int:
+        """How many places the tables of integers among the arguments name; 0 if there are none."""
+        given = self._bound()
+        return 0 if given is None else _places_named(given) or 0
 
     def again(self, changed: Mapping[str, object]) -> Any:
         """What the call gives with other settings."""
@@ -212,8 +219,18 @@ class Maker:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The plain arguments of both calls, by name; those of the constructor where both have one."""
-        return self.call.settings | ({} if self.made is None else self.made.call.settings)
+        """The plain arguments of both calls, by name; those of the constructor where both have one.
+
+        What counts the places that a table of the call names is no smaller anywhere else.
+        """
+        own = {} if self.made is None else self.made.call.settings
+        named = self.call.places_named
+        counts = {
+            n: replace(s, counts_places=True)
+            for n, s in own.items()
+            if named and s.value == named and _COUNTS.search(n)
+        }
+        return self.call.settings | own | counts
 
     def again(self, changed: Mapping[str, object]) -> None:
         """Make it with other settings; what is recorded meanwhile is what came of it."""

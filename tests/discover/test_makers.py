@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.discover.factories import call_factory, enter
-from gradcheck_cli.discover.makers import Call, Maker, Setting, construction
+from gradcheck_cli.discover.makers import Call, Construction, Maker, Setting, construction
 from gradcheck_cli.subject.user_code import UserCodeError
 from tests.discover.test_factories import module_of
 
@@ -58,6 +58,20 @@ def test_a_count_of_what_a_table_names_is_no_setting() -> None:
     assert set(Call(make_balance, (None, 3, 7)).settings) == {"origin", "n_stations", "steps"}
     assert set(Call(make_balance, (origin, 4, 3)).settings) == {"n_stations", "steps"}
     assert set(Call(make_balance, (np.array([-1, -1]), 0, 7)).settings) == {"n_stations", "steps"}
+
+
+def test_a_constructors_count_may_be_what_a_table_of_the_method_names() -> None:
+    class Slates:
+        def __init__(self, num_items: int, width: int) -> None:
+            self.num_items = num_items
+
+        def bind(self, slate: Any) -> Any:
+            return lambda x: x
+
+    made = Call(Slates, (3, 3))
+    bound = Call(Slates(3, 3).bind, (np.array([0, 2, 1]),))
+    settings = Maker(bound, Construction(Slates(3, 3), made)).settings
+    assert {n: s.counts_places for n, s in settings.items()} == {"num_items": True, "width": False}
 
 
 @pytest.mark.needs("torch")

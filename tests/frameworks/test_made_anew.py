@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -110,3 +110,12 @@ def test_what_is_learned_is_made_anew_at_each_call() -> None:
     assert rule(2.0, alpha=0.25) == 1.5  # a plain number is of the call as it was made
     assert rule(2.0, alpha=np.float32(0.25)) == 1.0
     assert inspect.signature(rule).parameters["alpha"].annotation == "float"
+
+
+def test_what_counts_the_places_of_a_table_becomes_no_smaller() -> None:
+    made, anew = gradient()
+    anew.settings = {n: replace(s, value=3, counts_places=True) for n, s in anew.settings.items()}
+    with pytest.raises(Rejected, match="names places"):
+        anew.at(made, at(alpha=2))
+    with pytest.raises(Rejected, match="is not made"):  # too much, and no smaller
+        anew.at(made, at(alpha=4))

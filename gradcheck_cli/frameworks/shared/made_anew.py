@@ -62,7 +62,16 @@ class Anew:
         }
         if all(_same(value, self.settings[name].value) for name, value in given.items()):
             return gradient
+        if any(map(self._names_what_is_not_there, given.items())):
+            raise Rejected("a table beside it names places that would not be there")
         return self.dressed(gradient, self._again(given), given)
+
+    def _names_what_is_not_there(self, given: tuple[str, object]) -> bool:
+        """Is a count smaller than that of the places which a table names?"""
+        setting, value = self.settings[given[0]], given[1]
+        if not (isinstance(value, int) and isinstance(setting.value, int)):
+            return False
+        return setting.counts_places and value < setting.value
 
     def _again(self, given: Mapping[str, object]) -> Any:
         key = repr(sorted(given.items()))
