@@ -39,20 +39,6 @@ def uncommon(m: Measurements) -> Array:
     return found
 
 
-@derived
-def unnatural(m: Measurements) -> Array:
-    """Rows at which an argument is none of the quantity that its name says."""
-    found = np.zeros(m.count, bool)
-    for far, _ in _unnatural(m):
-        found |= far
-    return found
-
-
-def why_unnatural(m: Measurements, row: int) -> str:
-    """The first argument that is none of its quantity in a row, and how."""
-    return next((why for far, why in _unnatural(m) if far[row]), "")
-
-
 def why_uncommon(m: Measurements, row: int) -> str:
     """The first argument that is far off in a row, and how."""
     return next((why for far, why in _far_off(m) if far[row]), "")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from dataclasses import dataclass
 from typing import Self
 
 from gradcheck_cli.contract.errors import CgcheckError
+
+TO_THE_END = sys.maxsize  # how far a function came that raised nothing
 
 
 class Rejected(CgcheckError):

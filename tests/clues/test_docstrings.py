@@ -962,6 +962,8 @@ def test_a_plural_above_itself_is_an_axis_and_a_unit_is_none() -> None:
         ("(C,) charge, positive if leaving", ""),
         ("(C,) unsigned distances, positive", "> 0"),
         ("(N,) stress at the mouth. Tension is positive, compression negative.", ""),
+        ("(N,) stress. Tension is positive, and the compression negative.", ""),
+        ("(N,) rates, strictly positive for all inputs, negative for none", "> 0"),
         ("(N,) balances, positive for credit and negative for debit", ""),
         ("(N,) positive rates; negative rates are refused", "> 0"),
         ("(N,) positive scales, none of them zero or negative.", "> 0"),
@@ -993,9 +995,15 @@ def test_what_has_two_directions_has_no_sign_and_counts_have_one(said: str, doma
             "``start`` (patients,), ``log_tau`` holds the two log time constants: socket off, socket on.",
             {"start": "f32[patients]", "log_tau": "f32[2]"},
         ),
-        ("start: (n,)\nlog_tau: the three rates (slow, mean and fast)", {"start": "f32[n]", "log_tau": "f32[3]"}),
-        ("start: (n,)\nlog_tau: the two rates: slow, mean and fast", {"start": "f32[n]"}),
-        ("start: (n,)\nlog_tau: the two rates, which are positive", {"start": "f32[n]"}),
+        (
+            "start: (n,)\nlog_tau: holds the three rates: slow, mean and fast",
+            {"start": "f32[n]", "log_tau": "f32[3]"},
+        ),
+        ("start: (n,)\nlog_tau: the two rates of each cell: on, off", {"start": "f32[n]"}),
+        ("start: (n,)\nlog_tau: holds the two rates of each cell: on, off", {"start": "f32[n]"}),
+        ("start: (n,)\nlog_tau: holds the three axes: batch, time and channel", {"start": "f32[n]"}),
+        ("start: (n,)\nlog_tau: holds the two rates: slow, mean and fast", {"start": "f32[n]"}),
+        ("start: (n,)\nlog_tau: holds the two rates, which are positive", {"start": "f32[n]"}),
     ],
 )  # fmt: skip
 def test_what_is_counted_and_named_is_as_long(text: str, specs: dict[str, str]) -> None:
@@ -1009,6 +1017,8 @@ def test_what_is_counted_and_named_is_as_long(text: str, specs: dict[str, str]) 
         ("integer unit of each slice; a unit covers many slices.", Kind.INTEGERS),
         ("integer bin for every sample", Kind.INTEGERS),
         ("integer number of slices", Kind.WHOLE),
+        ("integer seed for each call", Kind.WHOLE),
+        ("int steps per second", Kind.WHOLE),
     ],
 )
 def test_an_integer_of_each_is_an_array(said: str, kind: Kind) -> None:

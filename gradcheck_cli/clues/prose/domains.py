@@ -240,18 +240,19 @@ _SYMBOL = re.compile(
     r"\s+(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi|chi|psi|omega)"
     r"(?=\s*(?:>=?|<=?|≥|≤))"
 )
-# The other of two that have signs of their own: `compression`, and no denial.
-_ANOTHER = r"(?:(?!(?:no|not|never|none|zero|or|nor|any|if|the|its|their)\b)[a-z]+\s+){1,2}?(?:(?:is|are)\s+)?"
-_SIDE = r"(?:for|in|on|at|to)(?:\s+(?!(?:no|not|never|none|zero|or|nor|any|if)\b)[a-z]+){1,4}?"
+# The other of two that have signs of their own: `compression`, `the compression`, and no denial.
+_DENIED = r"(?:no|not|never|none|zero|n?or|any|all|every|each|if|so|n?either|hardly|rarely|seldom|should|must|may|can(?:not)?|be|ever|which)"
+_ANOTHER = rf"(?:(?:(?!(?:{_DENIED}|the|its|their)\b)[a-z]++\s++){{1,2}}?(?:(?:is|are)\s++)?|the\s++(?!{_DENIED}\b)[a-z]++\s++)"
+_SIDE = rf"(?:for|in|on|at|to)(?:\s++(?!{_DENIED}\b)[a-z]++){{1,4}}?"
 # What has two directions, of which one is called positive: `signed`, `positive when the track turns left`.
 _TWO_WAYS = re.compile(
     r"(?<![\w-])signed\b|(?<!strictly )(?<!\bbe )\b(?:positive|negative)\s+(?:=|(?:when|if|towards?|along|away|to the|clockwise|counter-?clockwise|anti-?clockwise"
     r"|(?:up|down|in|out|left|right|north|south|east|west)wards?)\b|(?:up|down|left|right|north|south|east|west)\s*(?:[,.;)]|$)|means\s+(?!of\b))"
     # `tension is positive, compression negative`, `positive for gains and negative for losses`
-    rf"|\b(?:is|are)\s+positive\s*(?:,|and\b|but\b)\s*{_ANOTHER}negative(?=\s*(?:[.,;)]|$))"
-    rf"|\b(?:is|are)\s+negative\s*(?:,|and\b|but\b)\s*{_ANOTHER}positive(?=\s*(?:[.,;)]|$))"
-    rf"|\bpositive\s+{_SIDE}\s*,?\s*(?:and\s+|but\s+)?negative\s+(?:for|in|on|at|to)\b"
-    rf"|\bnegative\s+{_SIDE}\s*,?\s*(?:and\s+|but\s+)?positive\s+(?:for|in|on|at|to)\b",
+    rf"|\b(?:is|are)\s++positive\s*+(?:,|and\b|but\b)\s*+(?:and\s++)?{_ANOTHER}negative(?=\s*+(?:[.,;)]|$))"
+    rf"|\b(?:is|are)\s++negative\s*+(?:,|and\b|but\b)\s*+(?:and\s++)?{_ANOTHER}positive(?=\s*+(?:[.,;)]|$))"
+    rf"|(?<!strictly )\bpositive\s++{_SIDE}(?:\s*+,)?\s*+(?:and\s++|but\s++)?negative\s++(?:for|in|on|at|to)\b"
+    rf"|(?<![\w-])negative\s++{_SIDE}(?:\s*+,)?\s*+(?:and\s++|but\s++)?positive\s++(?:for|in|on|at|to)\b",
     re.IGNORECASE,
 )
 _OF_A_SIGN = ("> 0", ">= 0", "< 0", "<= 0")

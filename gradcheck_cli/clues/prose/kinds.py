@@ -14,8 +14,8 @@ _SORTS = tuple(
          r"(?:(?:tuple|sequence|list)s? of (?:(?:[A-Za-z]|n_\w+|num_\w+|python) )?int(?:eger)?s?|(?:tuple|sequence"
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
-         r"(?:int|integer)\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
-         r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?|[a-z]+ (?:(?:of|for) (?:each|every)|per)\b))"
+         r"(?:int|integer(?! (?!(?:number|count|seed|degree|multiple|order|size|power|step)s?\b)[a-z]+ (?:of|for) (?:each|every)\b))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
+         r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
         (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
@@ -49,7 +49,10 @@ _INTEGERS_FIRST = re.compile(
     r"\W*(?:u?int\d*|integers?|whole numbers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)",
     re.IGNORECASE,
 )
-_ONE_OF_EACH = re.compile(r"\W*integer [a-z]+ (?:of|for) (?:each|every)\b", re.IGNORECASE)
+_ONE_OF_EACH = re.compile(
+    r"\W*integer (?!(?:number|count|seed|degree|multiple|order|size|power|step)s?\b)[a-z]+ (?:of|for) (?:each|every)\b",
+    re.IGNORECASE,
+)
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"
     r"|edge) (?:index|numbers?))\b",

@@ -45,12 +45,14 @@ _COMPONENTS_END = re.compile(
     r"|colou?r)(?:e?s)?\s*$",
     re.IGNORECASE,
 )
-# `holds the two time constants: socket off, socket on`: as many as are named.
+# `holds the two time constants: socket off, socket on`: as many as are named, and of nothing that is an array or an axis itself.
 _COUNTED = re.compile(
-    r"[\s`,:]*(?:(?:holds?|has|have|contains?|is|are)\s+)?(?:the\s+)?(?P<count>two|three|four|five|six)\s+"
-    r"(?:[A-Za-z-]+\s+){0,4}?[A-Za-z-]+\s*[:(]\s*(?P<parts>[^.;:()\n]+)",
+    r"[\s`,:]*(?:holds|contains)\s+the\s+(?P<count>two|three|four|five|six)\s+(?:[A-Za-z-]+\s+){0,4}?"
+    r"(?!(?:ax[ei]s|dim\w*|arrays?|vectors?|tensors?|matri\w+|images?|inputs?|fields?|entries|roles?|modes?|choices|values"
+    r"|parts?|corners?|points?|rows?|columns?|limits|ends|each|every)\b)[A-Za-z-]+\s*:\s*(?P<parts>[^.;:()\n]+)",
     re.IGNORECASE,
 )
+_OF_EACH = re.compile(r"\b(?:each|every|per|all|both)\b", re.IGNORECASE)
 _COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _BROADCAST = re.compile(rf"\bbroadcast\w*\s+(?:to|with|against)\s+(?:the\s+)?(?:shape\s+)?(?P<dims>{BRACKETS})", re.IGNORECASE)  # fmt: skip
 # As einsum and einops write it: float `b h q d`.
@@ -192,7 +194,9 @@ def _of_members(passage: Passage) -> Shape | None:
     text = " ".join((passage.alone if passage.entry else passage.after).split())
     match = None if passage.common_word else _COUNTED.match(text)
     count = 0 if match is None else _COUNTS[match["count"].lower()]
-    if match is None or len(re.split(r",\s*(?:and\s+)?|\s+and\s+", match["parts"])) != count:
+    if match is None or _OF_EACH.search(match.group()):
+        return None
+    if len(re.split(r",\s*(?:and\s+)?|\s+and\s+", match["parts"])) != count:
         return None
     return Shape(match.group().strip(" `,:"), Dims((str(count),)))
 

@@ -18,7 +18,7 @@ from gradcheck_cli.frameworks.jax.subject import JaxSubject
 from gradcheck_cli.frameworks.shared.tracing import precision, refused
 from gradcheck_cli.inputs.signature import Signature
 from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.refusals import Rejected
+from gradcheck_cli.subject.refusals import TO_THE_END, Rejected
 from gradcheck_cli.subject.results import Array
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -40,7 +40,7 @@ def fit(gradient: JaxGradient, signature: Signature, dtype: str) -> FittedJax:
         except UserCodeError as raised:
             raise refused(raised.error, gradient) from None
         if not shapes:
-            raise Rejected("it returns no float array")
+            raise Rejected("it returns no float array", progress=TO_THE_END)
         return FittedJax(
             gradient=gradient, signature=signature, dtype=dtype,
             avals=avals, out_avals=tuple(shapes), primal=primal, rule=rule,

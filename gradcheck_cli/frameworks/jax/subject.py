@@ -43,7 +43,7 @@ from gradcheck_cli.frameworks.shared.tracing import (
     with_pullback,
 )
 from gradcheck_cli.subject.device import measured
-from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
+from gradcheck_cli.subject.refusals import TO_THE_END, Declined, Rejected, RuleError
 from gradcheck_cli.subject.results import (
     AUTO,
     JIT,
@@ -235,7 +235,8 @@ class JaxSubject(FittedGradient):
             ):  # a rule for what autodiff cannot do
                 return None
             raise Rejected(
-                f"neither reverse nor forward mode goes through it: {brief(raised.error)}"
+                f"neither reverse nor forward mode goes through it: {brief(raised.error)}",
+                progress=TO_THE_END,
             ) from None
 
     # -- floats -----------------------------------------------------------------------

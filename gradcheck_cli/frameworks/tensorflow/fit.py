@@ -18,7 +18,7 @@ from gradcheck_cli.frameworks.tensorflow.private_api import record
 from gradcheck_cli.frameworks.tensorflow.subject import TfSubject
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.refusals import TO_THE_END, Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -42,7 +42,7 @@ def fit(gradient: TfGradient, signature: Signature, dtype: str, turn: int = 0) -
         raise refused(raised.error, gradient) from None
     call.kept = tuple(i for i, out in enumerate(outs) if _has_a_gradient(out))
     if not call.kept:
-        raise Rejected("it returns no float tensor that can be differentiated")
+        raise Rejected("it returns no float tensor that can be differentiated", progress=TO_THE_END)
     floats = call.judged(outs)
     call.variables = _trainable(watcher.watched_variables())
     given = _gradients_given(call, points)

@@ -19,7 +19,7 @@ from gradcheck_cli.frameworks.torch.triton.launched import Launches, launched
 from gradcheck_cli.frameworks.torch.triton.unwritten import first_unwritten
 from gradcheck_cli.inputs.signature import Signature, tables
 from gradcheck_cli.subject.other_calls import OtherCall
-from gradcheck_cli.subject.refusals import Rejected, RuleError
+from gradcheck_cli.subject.refusals import TO_THE_END, Rejected, RuleError
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 
@@ -43,7 +43,7 @@ def fit(gradient: TorchGradient, signature: Signature, dtype: str, turn: int = 0
         raise refused(raised.error, gradient) from None
     _hold_to_kernels(signature, points, values, launches)
     if not outputs:
-        raise Rejected("it returns no float tensor that can be differentiated")
+        raise Rejected("it returns no float tensor that can be differentiated", progress=TO_THE_END)
     call.kept, call.by_kernels = tuple(outputs), bool(launches.kernels)
     judged = [part for out in outputs.values() for part in parts(out)]
     return FittedTorch(

@@ -1,8 +1,4 @@
-"""Formulas that are wrong only where nobody means them (SEMANTICS F).
-
-That is where what stands for infinity is exceeded, an argument of 1e20, scores beyond a mask's -1e9; and where a
-loop seeks a solution for what its argument's name denies, a porosity of 2: it need not come to its end there.
-"""
+"""Formulas that are wrong only where what stands for infinity is exceeded: an argument of 1e20, scores beyond a mask's -1e9 (SEMANTICS F)."""
 
 from __future__ import annotations
 
@@ -12,9 +8,7 @@ import numpy as np
 
 from gradcheck_cli.contract.limits import STANDS_FOR_INFINITY
 from gradcheck_cli.measure.exceeded import exceeds_an_infinity
-from gradcheck_cli.measure.integral import iterates
 from gradcheck_cli.measure.measurements import Measurements
-from gradcheck_cli.measure.unmet import unnatural, why_unnatural
 
 Array = np.ndarray[Any, Any]
 
@@ -28,18 +22,8 @@ _EXCEEDED = (
 )
 
 
-_UNSOUGHT = (
-    "the formula leaves the truth of the function's loop only where {}: "
-    "the loop need not come to a solution there"
-)
-
-
 def short_of_infinity(m: Measurements, rows: Array, part: slice) -> tuple[Array, str]:
     """The rows at which a formula is wrong and none is exceeded; and what is said if there is no such row."""
-    common = rows[~unnatural(m)[rows]] if iterates(m) else rows
-    if not len(common):
-        return common, _UNSOUGHT.format(why_unnatural(m, int(rows[0])))
-    rows = common
     near = rows[~_is_far(m, rows)]
     if not len(near):
         return near, _FAR
