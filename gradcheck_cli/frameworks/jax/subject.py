@@ -35,10 +35,8 @@ from gradcheck_cli.frameworks.shared.tracing import (
     brief,
     cast,
     has_open_loop,
-    has_short_loops,
     opened,
     precision,
-    step_by_step,
     with_jacobian,
     with_pullback,
 )
@@ -72,7 +70,6 @@ class JaxSubject(FittedGradient):
     rule: Callable[..., Any]
     loops: bool = False
     _compiled: dict[tuple[str, int], Any] = field(default_factory=dict)
-    _singly: bool | None = None  # is the rule called step by step, as soon as it is known
 
     @abc.abstractmethod
     def with_new_draws(
@@ -193,31 +190,15 @@ class JaxSubject(FittedGradient):
     @measured
     def rule_pullback(self, point: Sequence[Array]) -> Pullback:
         """The rule called by itself: arrays do not change, so that one call can be pulled back again."""
-        if self._singly is None:
-            self._singly = self._runs_singly(point)
-        return self._pullback(point, self._singly)
-
-    def _pullback(self, point: Sequence[Array], singly: bool) -> Pullback:
-        with precision(self.dtype), step_by_step(singly):
+        with precision(self.dtype):
             _, pull = jax.vjp(self.rule, *cast(point, self.avals))
 
         def pulled(cotangent: Sequence[Array]) -> list[Array]:
-            with self.placed(), precision(self.dtype), step_by_step(singly):
+            with self.placed(), precision(self.dtype):
                 gradients = pull(tuple(cast(cotangent, self.out_avals)))
                 return [np.asarray(g, np.float64) for g in gradients]
 
         return pulled
-
-    def _runs_singly(self, point: Sequence[Array]) -> bool:
-        """Has it short loops, and does JAX run them step by step, too? Not if a carry is a number of Python's own."""
-        if not has_short_loops(self.traces().rule):
-            return False
-        try:
-            with calling_user_code():
-                self._pullback(point, True)([np.zeros(aval.shape) for aval in self.out_avals])
-        except UserCodeError:
-            return False
-        return True
 
     def demand_rule(self) -> None:
         self.trace_rule()

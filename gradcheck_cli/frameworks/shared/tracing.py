@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 
 from gradcheck_cli.contract.errors import CgcheckError
-from gradcheck_cli.reals.cost import calls
 from gradcheck_cli.reals.draws import program_of
-from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS, named
+from gradcheck_cli.reals.facts import OPEN_LOOPS, named
 from gradcheck_cli.reals.inner_jaxprs import Unexpanded
 from gradcheck_cli.reals.program import Program
 from gradcheck_cli.subject.protocol import CustomGradient
 from gradcheck_cli.subject.refusals import Rejected, progress
 
-_FEW_STEPS = 400  # that take JAX less time one by one than it takes to compile a loop
 # A program of these alone runs on all points as one array.
 POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 
@@ -26,17 +24,6 @@ POINTWISE = named(lambda facts: facts.pointwise or facts.spreads)
 def has_open_loop(primitives: frozenset[str]) -> bool:
     """Is one of these primitives a loop that goes on until its values say so?"""
     return bool(primitives & OPEN_LOOPS)
-
-
-def has_short_loops(program: Program | None) -> bool:
-    """Has it loops of few steps? Where a loop's body is made anew at each call, JAX compiles it each time."""
-    loops = program is not None and bool(program.primitives() & LOOPS)
-    return loops and program is not None and calls(program) <= _FEW_STEPS
-
-
-def step_by_step(singly: bool) -> AbstractContextManager[Any]:
-    """While active, JAX compiles no loop."""
-    return jax.disable_jit() if singly else nullcontext()
 
 
 class Untraceable(CgcheckError):

@@ -16,7 +16,6 @@ from tests.judge.by_text import module_of
 from tests.traced import traced
 
 X = np.array([0.5, -1.5, 2.0])
-ROWS = np.array([[0.5, -1.5, 2.0], [1.0, 0.25, -0.75]])
 
 _RULE = """
 import jax
@@ -87,29 +86,3 @@ def test_what_is_first_called_while_changed_is_not_kept(rule: Any) -> None:
     with rewritten(rule.twice, tripled(rule.twice)):
         changed = kept.gradients(1)[0]
     np.testing.assert_allclose(changed, 3 * kept.gradients(1)[0])
-
-
-_LOOPED = """
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-@jax.custom_vjp
-def f(x):
-    return jax.lax.fori_loop(0, 3, lambda i, c: c.at[i].set(x[i] ** 2), {carry})
-
-def forward(x):
-    return f(x), x
-
-def backward(x, g):
-    return (2 * x * g,)
-
-f.defvjp(forward, backward)
-"""
-
-
-@pytest.mark.parametrize("carry", ["jnp.zeros(3)", "np.zeros(3, np.float32)"])
-def test_loops_that_do_not_run_step_by_step_are_compiled(tmp_path: Path, carry: str) -> None:
-    module = module_of(tmp_path, _LOOPED.format(carry=carry))
-    kept = ForwardCalls(traced(module.f, ROWS, names=("x",)))
-    assert [g.shape for g in kept.gradients(0)] == [(3,)]
