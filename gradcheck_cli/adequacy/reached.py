@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
 
     A helper that is called twice makes two choices at one place.
     """
-    met: Counter[tuple[Place, bool]] = Counter()
+    met: Counter[Place] = Counter()
     try:
         run = replay(scene.program, args)
     except NotReplayed:
@@ -77,13 +76,11 @@ def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
             continue
         question = _question(scene, step.ins[0]) if step.in_avals[0].kind == "b" else None
         if question is not None:
-            answers = run.slots[step.ins[0]]
+            answers, place = run.slots[step.ins[0]], _place(scene, index)
             for side, answer in ((True, YES), (False, NO)):
-                change = _never(scene, index, question, side)
-                number = met[change.key.place, side]
-                met[change.key.place, side] += 1
-                change = replace(change, key=replace(change.key, number=number))
-                yield change, bool(np.any(answers == answer))
+                way = _way(scene, index, question, side, met[place])
+                yield way, bool(np.any(answers == answer))
+            met[place] += 1
 
 
 def _question(scene: Scene, slot: Slot) -> str | None:
@@ -99,11 +96,15 @@ def _question(scene: Scene, slot: Slot) -> str | None:
     return None if step is None else scene.name(step.outs[0])
 
 
-def _never(scene: Scene, index: int, question: str, side: bool) -> Change:
-    place = scene.spot(index)
-    where = ("", 0, 0) if place is None else (place.path, place.line, place.column)
+def _place(scene: Scene, index: int) -> Place:
+    spot = scene.spot(index)
+    where = ("", 0, 0) if spot is None else (spot.path, spot.line, spot.column)
+    return (scene.part, *where, scene.program.steps[index].name)
+
+
+def _way(scene: Scene, index: int, question: str, side: bool, number: int) -> Change:
+    """One way of the choice of this number at its place, in words for where nothing goes it."""
     never = f"never {'true' if side else 'false'}"
-    words = f"`{question}` is {never}"
-    key = Key(scene.part, *where, scene.program.steps[index].name, 0, Kind.BRANCH, never)
+    key = Key(*_place(scene, index), number, Kind.BRANCH, never)
     table = scene.table(scene.program.steps[index].ins[0])
-    return Change(key, words, place, None, table=table)
+    return Change(key, f"`{question}` is {never}", scene.spot(index), None, table=table)

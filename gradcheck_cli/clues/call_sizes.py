@@ -35,7 +35,7 @@ _NAME = re.compile(r"(?<!\w)(?<!\w\.)[^\W\d]\w*(?!\w*[:=\[])")  # a size, but no
 _KEY = re.compile(r"\w[\w./ -]*")
 _DEEPEST = 3  # nestings that are looked into
 _PAIRS = frozenset({1, 2, 3})  # lengths of tuples that are sizes, ends or axes
-_FIRST_ONES = 4
+_FIRST_ONES = 4  # places that a stencil may need before the least that an example names
 _LARGEST = 16  # a size that is larger shrinks
 _ARRAYS = {FLOAT: Kind.ARRAY, INT: Kind.INTEGERS}
 _PLAIN = {bool: Kind.FLAG, int: Kind.WHOLE, float: Kind.NUMBER, str: Kind.WORD}

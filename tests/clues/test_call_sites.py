@@ -1,4 +1,4 @@
-"""Calls elsewhere in the file and in the project, read without running anything."""
+"""Calls elsewhere in the file and in the project, read without running anything. Long because most of it is a list of programs."""
 
 from __future__ import annotations
 

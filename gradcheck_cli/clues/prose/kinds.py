@@ -7,6 +7,8 @@ import re
 from gradcheck_cli.inputs.clue import Kind
 
 _LEAD = r"^[\W_]*(?:(?:an?|the|optional|python|plain|single|positive|non-?negative|non-?zero|small|real|static|learned|learnable|trainable)\s+)*"
+# `integer unit of each slice`: as many as there are of these, and no number of something.
+_OF_EACH = r" (?!(?:number|count|seed|degree|multiple|order|size|power|step)s?\b)[a-z]+ (?:of|for) (?:each|every)\b"
 _SORTS = tuple(
     (kind, re.compile(_LEAD + pattern, re.IGNORECASE))
     for kind, pattern in (
@@ -14,7 +16,7 @@ _SORTS = tuple(
          r"(?:(?:tuple|sequence|list)s? of (?:(?:[A-Za-z]|n_\w+|num_\w+|python) )?int(?:eger)?s?|(?:tuple|sequence"
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
-         r"(?:int|integer(?! (?!(?:number|count|seed|degree|multiple|order|size|power|step)s?\b)[a-z]+ (?:of|for) (?:each|every)\b))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
+         r"(?:int|integer(?!" + _OF_EACH + r"))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
          r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
         (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
@@ -49,10 +51,7 @@ _INTEGERS_FIRST = re.compile(
     r"\W*(?:u?int\d*|integers?|whole numbers?)\b(?!-| or\b|\s*(?:0/1|in \{)|,?\s*one)",
     re.IGNORECASE,
 )
-_ONE_OF_EACH = re.compile(
-    r"\W*integer (?!(?:number|count|seed|degree|multiple|order|size|power|step)s?\b)[a-z]+ (?:of|for) (?:each|every)\b",
-    re.IGNORECASE,
-)
+_ONE_OF_EACH = re.compile(r"\W*integer" + _OF_EACH, re.IGNORECASE)
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"
     r"|edge) (?:index|numbers?))\b",

@@ -92,8 +92,9 @@ def _take_plain_tensors(environment: Any) -> None:
         return tree_map_only(torch.Tensor, adopted, tree)
 
     def indexing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        new = operation(func) == "__getitem__" and any(map(is_new, places(args[1])))
-        if new or (_PARTS_ARE_NEW.get() and operation(func) == "__getitem__"):
+        if operation(func) == "__getitem__" and (
+            _PARTS_ARE_NEW.get() or any(map(is_new, places(args[1])))
+        ):
             args = (all_adopted(args[0]), *args[1:])  # of a table that was there
         return dispatch(func, types, args, kwargs)
 

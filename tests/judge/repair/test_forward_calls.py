@@ -47,7 +47,7 @@ def rule(tmp_path: Path) -> Any:
 
 
 def tripled(function: Any) -> Any:
-    """The function's text with 3 for the result's name or its first number."""
+    """The function's text with three times its result, or the last of several."""
     tree = tree_of(function)
     assert tree is not None
     returned = next(node for node in ast.walk(tree) if isinstance(node, ast.Return))
