@@ -87,6 +87,11 @@ EVERYDAY = Limit(
     "Convention: what the function or autodiff does alike beyond them is a note, where several arguments have each its own "
     "unit (a range of 1e-6 metres to the fourth power); in float64 from half of its digits on. Tried on the right rules of benchmarks/field that were called unstable.",
 )  # fmt: skip
+EXPONENT = Limit(
+    20.0, "the largest exponent that anybody raises to", "A4",
+    "Convention: what the function or autodiff does alike at an argument that is a larger exponent is a note, unless somebody "
+    "says that it may be one (`x ** power` at a power of 100).",
+)  # fmt: skip
 MODERATE = Limit(
     16.0, "the size up to which a number is moderate", "A4",
     "Convention: what several arguments bring about together is a note where one of them is larger; "

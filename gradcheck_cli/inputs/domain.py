@@ -50,12 +50,15 @@ class Domain:
         return self.bounds.family in _JOINT
 
     @property
+    def is_stated(self) -> bool:
+        """Does somebody say which numbers lie in it, and not only what the argument is called?"""
+        return self.is_bounded and not self.source.startswith("the name")
+
+    @property
     def states_a_size(self) -> bool:
         """Does somebody say how large its numbers are? A name does not."""
         ends = np.isfinite([self.bounds.low, self.bounds.high]).all()
-        return (
-            bool(ends) and not self.source.startswith("the name")
-        ) or self.bounds.family in _OF_ONE_SIZE
+        return (bool(ends) and self.is_stated) or self.bounds.family in _OF_ONE_SIZE
 
     def suits(self, shape: tuple[int, ...]) -> bool:
         """May an array of this shape lie in it: is it a matrix, if the domain is one of matrices?"""

@@ -11,6 +11,8 @@ import functools
 import re
 from dataclasses import dataclass
 
+from gradcheck_cli.contract.limits import EXPONENT
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
@@ -26,6 +28,7 @@ _POSITIVE = Quantity(0.0, float("inf"), True, "not positive")
 _NOT_NEGATIVE = Quantity(0.0, float("inf"), False, "negative")
 _SHARE = Quantity(0.0, 1.0, False, "outside of 0 to 1")
 _CORRELATION = Quantity(-1.0, 1.0, False, "outside of -1 to 1")
+_EXPONENT = Quantity(-EXPONENT.value, EXPONENT.value, False, "larger than any exponent that is met")
 
 _WORDS = (
     (_POSITIVE, "sd kelvin modulus tenor scale tau pressure gravity precision litre tolerance"),
@@ -35,6 +38,7 @@ _WORDS = (
     (_SHARE, "prob probability fraction share proportion porosity efficiency albedo emissivity reflectance"),
     (_SHARE, "transmittance occupancy prevalence availability saturation eccentricity"),
     (_CORRELATION, "corr correlation"),
+    (_EXPONENT, "exponent"),
 )  # fmt: skip
 _KNOWN = {word: quantity for quantity, words in _WORDS for word in words.split()}
 # What is taken of a quantity has its own numbers, those of a logarithm or of a difference.

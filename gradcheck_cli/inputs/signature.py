@@ -52,6 +52,11 @@ class Leaf:
         """Does somebody say which numbers it holds?"""
         return self.domain is not None and self.domain.is_bounded
 
+    @property
+    def is_stated(self) -> bool:
+        """Does somebody say which numbers it holds, and not only what it is called?"""
+        return self.domain is not None and self.domain.is_stated
+
     def within(self, rows: Array, fmt: Format) -> Array:
         """Rows of values (the first axis counts them), each moved to where the argument lives."""
         return rows if self.domain is None else self.domain.into(rows, fmt)

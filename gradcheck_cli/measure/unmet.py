@@ -12,6 +12,7 @@ from gradcheck_cli.inputs.quantities import Quantity, quantity_of
 from gradcheck_cli.inputs.signature import Leaf
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.divisors import divided_by_zero
+from gradcheck_cli.measure.exponents import of_no_exponent
 from gradcheck_cli.measure.measurements import Measurements
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +50,7 @@ def _far_off(m: Measurements) -> Iterator[tuple[Array, str]]:
     yield from _of_no_everyday_size(m)
     yield from _unnatural(m)
     yield from _dividing(m)
+    yield from _raising(m)
 
 
 def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
@@ -65,10 +67,20 @@ def _of_no_everyday_size(m: Measurements) -> Iterator[tuple[Array, str]]:
 
 
 def _dividing(m: Measurements) -> Iterator[tuple[Array, str]]:
-    """For each argument that divides: the rows in which it is 0, unless its domain says that it may be."""
+    """For each argument that divides: the rows in which it is 0, unless somebody says that it may be."""
     for place, leaf in enumerate(m.subject.leaves):
-        if not leaf.is_bounded:
+        if not leaf.is_stated:
             yield divided_by_zero(m, place), f"`{leaf.path}` divides, and is 0"
+
+
+def _raising(m: Measurements) -> Iterator[tuple[Array, str]]:
+    """For each argument that is an exponent: the rows in which it is a larger one than any, unless somebody says that it may be."""
+    for place, leaf in enumerate(m.subject.leaves):
+        if not leaf.is_stated:
+            yield (
+                of_no_exponent(m, place),
+                f"`{leaf.path}` is an exponent larger than any that is met",
+            )
 
 
 def _unnatural(m: Measurements) -> Iterator[tuple[Array, str]]:

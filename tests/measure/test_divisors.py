@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.inputs.cotangents import BASE
+from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.measure.divisors import divided_by_zero
 from gradcheck_cli.measure.measurements import Measurements
 from gradcheck_cli.measure.unmet import uncommon, why_uncommon
+from gradcheck_cli.project.input_specs import Bounds
 from tests.traced import traced
 
 
@@ -62,3 +64,14 @@ def test_of_what_does_not_divide_or_has_a_value_zero_is_one_of_its_numbers(funct
 def test_what_only_a_derivative_divides_by_is_no_divisor() -> None:
     """The derivative of the logarithm is a quotient; the logarithm is none."""
     assert not divided_by_zero(at_zero(lambda x, y: x + jnp.log(y)), 1).any()
+
+
+@pytest.mark.parametrize(
+    ("source", "means_zero"),
+    [("the name `depth`", False), ("the docstring `y: not negative`", True)],
+)
+def test_a_domain_of_a_name_does_not_say_that_zero_is_meant(source: str, means_zero: bool) -> None:
+    columns = np.array([1.5, 1.5]), np.array([1.0, 0.0])
+    domain = Domain(Bounds(low=0.0), source)
+    m = traced(lambda x, y: (x / y) ** 2, *columns, cotangents=(BASE,), ran=True, domain=domain)
+    assert uncommon(m).tolist() == [False, not means_zero]

@@ -53,3 +53,16 @@ def test_what_it_does_among_everyday_numbers_is_an_error() -> None:
     m = at(lambda x, y: jnp.log1p(jnp.exp(x)) + y, (1.5, 1.0), (200.0, 1.0))
     assert grades(m, OP_BY_OP, VALUE).severity.tolist() == [-1, Severity.ERROR.rank]
     assert why_excused(m, OP_BY_OP, VALUE, 1) == ""
+
+
+def test_an_exponent_is_no_hundred() -> None:
+    m = at(lambda x, p: (x / 2) ** (p - 1), (1.5, 2.0), (1.5, -100.0))
+    assert uncommon(m).tolist() == [False, True]
+    assert why_uncommon(m, 1) == "`y` is an exponent larger than any that is met"
+    m = at(lambda x, y: (x + y) ** 2.5, (1.5, 2.0), (1.5, 100.0))
+    assert not uncommon(m).any()
+
+
+def test_an_exponent_may_be_known_by_its_name_alone() -> None:
+    m = at(lambda x, e: jnp.exp(x * e), (1.5, 2.0), (1.5, -100.0), names=("x", "tail_exponent"))
+    assert why_uncommon(m, 1) == "`tail_exponent` is larger than any exponent that is met"
