@@ -10,12 +10,14 @@ from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
 
 _N = r"[-+]?(?:(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)(?:\s*\*?\s*(?:pi\b|π))?|inf|∞|pi|π)"
 _INTERVAL = rf"(?P<left>[\[(])\s*(?P<low>{_N})\s*,\s*(?P<high>{_N})\s*(?P<right>[\])])"
-_BETWEEN = rf"between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N})(?![\w.]*\d|,\d)"
+# `(exclusive)` behind an interval in words: neither end belongs to it.
+_OPEN = r"(?P<open>,?\s*\(?\s*(?:both\s+|(?:both\s+)?ends?\s+|each\s+)?(?:exclusive(?:ly)?|excluded|not included)\b)?"
+_BETWEEN = rf"(?P<strictly>strictly\s+)?between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N})(?![\w.]*\d|,\d){_OPEN}"
 # `in the range 5 to 25`, `runs from 0 to about 0.6 in summer`: of the entry, or of the name that a sentence begins with.
 _RANGE = (
     r"(?:^\W*|[,;:]\s*)(?:in the range(?:\s+(?:from|of))?|(?:runs|ranges|goes|varies)\s+from)\s+(?:about\s+)?"
     rf"(?P<low>{_N})\s+to\s+(?:about\s+)?(?P<high>{_N})(?![\w.]*\d)"
-    r"(?=\s*(?:[;(]|\)|\.(?:\s|$)|$|(?:in|along|across|inclusive)\b))"
+    r"(?=\s*(?:[;(]|\)|\.(?:\s|$)|$|(?:in|along|across|inclusive|exclusive)\b))" + _OPEN
 )
 # What is usual, and what goes beyond.
 _LOOSE = re.compile(
@@ -304,9 +306,12 @@ def _interval(text: str) -> str:
         match = re.search(pattern, text, re.IGNORECASE)
         if match and not (pattern is _RANGE and _LOOSE.search(text)):
             groups = match.groupdict()
-            return _written(
-                groups.get("left") or "[", groups["low"], groups["high"], groups.get("right") or "]"
+            is_open = groups.get("open") or groups.get("strictly")
+            left, right = (
+                groups.get("left", "(" if is_open else "["),
+                groups.get("right", ")" if is_open else "]"),
             )
+            return _written(left, groups["low"], groups["high"], right)
     match = re.search(
         rf"(?P<low>{_N})\s*(?P<first><=?|≤)\s*\w+\s*(?P<last><=?|≤)\s*(?P<high>{_N})", text
     )
