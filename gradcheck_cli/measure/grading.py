@@ -90,9 +90,9 @@ def _of_no_value(m: Measurements, who: str, end: float) -> Array:
     numbers = np.isin(m.reference.states(VALUES), (REGULAR, LIMIT))
     with np.errstate(invalid="ignore"):
         large = numbers & (np.abs(m.reference.middle(VALUES)) > end)
-    start = 0
+    start, nothing = 0, ~(columns(m.cotangents, m.count) != 0).any(axis=1)
     for cotangent, (_, elements) in zip(m.cotangents, m.components(VALUES), strict=True):
-        asked = (cotangent.reshape(m.count, -1) != 0).any(axis=1)
+        asked = nothing | (cotangent.reshape(m.count, -1) != 0).any(axis=1)
         beyond |= asked & large[:, start : start + len(elements)].any(axis=1)
         start += len(elements)
     return beyond

@@ -12,6 +12,7 @@ import pytest
 
 from gradcheck_cli.contract.report import Outcome, Severity
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.inputs.cotangents import BASE, OTHER, ZERO
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.judge.laws.finite import FINITE
 from gradcheck_cli.judge.laws.law import judgement
@@ -162,7 +163,7 @@ ORDINARY = ((1.5, 0.5), (1.25, 2.0), (1.75, 1.0))
     ("function", "where"), [(hardened, " (only where `x` and `y` meet)"), (grown, "")]
 )
 def test_what_takes_two_arguments_at_once_says_so(function: Any, where: str) -> None:
-    columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
+    columns = [np.array(column) for column in zip(*ORDINARY, (1e4, 15.0), strict=True)]
     [value] = [f for f in failures(traced(function, *columns, ran=True)) if f.what == VALUES]
     assert value.message == f"the value is infinite where the truth is finite{where}"
 
@@ -196,7 +197,7 @@ def test_equal_arguments_are_met_alone() -> None:
 
 
 def test_what_takes_two_arguments_at_once_is_a_note() -> None:
-    columns = [np.array(column) for column in zip(*ORDINARY, (100.0, 50.0), strict=True)]
+    columns = [np.array(column) for column in zip(*ORDINARY, (1e4, 15.0), strict=True)]
     m = traced(hardened, *columns, ran=True)
     compiled = dataclasses.replace(m, floats={JIT: m.floats[OP_BY_OP], **m.floats})
     [value] = [f for f in failures(compiled) if f.what == VALUES]
@@ -251,7 +252,10 @@ def test_what_only_the_rule_does_is_an_error_wherever_it_is() -> None:
     assert gradient.message == "the gradient is NaN where the truth is finite"
 
 
-def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range() -> None:
+@pytest.mark.parametrize("cotangents", [(BASE, OTHER), (BASE, ZERO)])
+def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range(
+    cotangents: tuple[str, ...],
+) -> None:
     def tall(x: Any, y: Any) -> Any:
         return jnp.power(x, 20) + jnp.sin(y)
 
@@ -261,7 +265,7 @@ def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range() -> No
         return cotangent * 20 * jnp.power(x, 19), cotangent * jnp.cos(y) * (power / power)
 
     columns = [np.array(column) for column in zip((1.5, 1.0), (1000.0, 1.0), strict=True)]
-    found = failures(traced(ruled(tall, rule), *columns, ran=True))
+    found = failures(traced(ruled(tall, rule), *columns, ran=True, cotangents=cotangents))
     assert [(f.severity, f.message) for f in found if f.what != VALUES] == [
         (Severity.NOTE, "the gradient is NaN where the truth is finite (where the value is at the end of the range of float32, or beyond)")
     ]  # fmt: skip
