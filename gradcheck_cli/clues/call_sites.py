@@ -25,12 +25,14 @@ _LONGEST = 60
 
 
 def calls_of(gradient: CustomGradient) -> dict[str, Clue]:
-    """What calls in its file and its project say of the parameters of a gradient."""
+    """What calls in its file and its project say of the parameters of a gradient, or those of another that its definition made."""
     path = Path(gradient.place.path)
     if not path.is_file():
         return {}
     path = path.resolve()
-    called = clues(path, root_of(path), [gradient.place.qualname], gradient.parameters())
+    names = (gradient.place.qualname, *gradient.place.siblings)
+    told = (clues(path, root_of(path), [name], gradient.parameters()) for name in names)
+    called = next(filter(None, told), {})
     return {**_of_dictionaries(path, gradient, called), **called}
 
 

@@ -43,7 +43,8 @@ def distinct(
         if not others and name == gradient.place.qualname and text.has_own_name(gradient.place):
             chosen.append(gradient)
             continue
-        chosen += [_by_name(gradient, name, text) for name, gradient in by_name[:_MOST]]
+        names_of_all = tuple(own)
+        chosen += [_by_name(g, name, text, names_of_all) for name, g in by_name[:_MOST]]
         if len(by_name) > _MOST:
             reason = (
                 f"{len(by_name) - _MOST} more are made by the same definition: name those to check"
@@ -57,8 +58,10 @@ def _name(names: Sequence[str], place: Place) -> str:
     return place.qualname if place.qualname in names else names[0]
 
 
-def _by_name(gradient: G, name: str, text: _Text) -> G:
-    named: G = dataclasses.replace(gradient, name=name, place=text.named(gradient.place, name))
+def _by_name(gradient: G, name: str, text: _Text, names: Sequence[str]) -> G:
+    siblings = tuple(other for other in names if other != name)
+    place = dataclasses.replace(text.named(gradient.place, name), siblings=siblings)
+    named: G = dataclasses.replace(gradient, name=name, place=place)
     return named
 
 

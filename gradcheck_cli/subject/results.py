@@ -85,6 +85,7 @@ class Place:
     line: int
     qualname: str
     definition: str = ""  # the qualname of what made it, where it goes by another name
+    siblings: tuple[str, ...] = ()  # the names of others that the same definition made
     made: int = 0  # the line of the call that made it, if that was seen
     invented: str = ""  # the function that cgcheck made up to get at it: `tanh` for `f`
 

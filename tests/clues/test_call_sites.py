@@ -454,6 +454,25 @@ def test_a_dictionary_that_a_function_makes_is_what_is_read_by_its_keys(tmp_path
     assert found["params"].source == "what `start` gives back"
 
 
+def test_calls_of_what_the_same_definition_made_speak_for_what_is_nowhere_called(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "ops.py"
+    source = "by_row = made(1)\n\ndef f():\n    return by_row(jnp.zeros((5, 3)), jnp.zeros((5, 3), bool))\n"
+    path.write_text(IMPORTS + source)
+    parameters = [Parameter(n, i, True, keyword_only=False) for i, n in enumerate(("x", "kept"))]
+
+    def found(name: str, *siblings: str) -> dict[str, Clue]:
+        place = Place(str(path), 1, name, siblings=siblings)
+        gradient: Any = SimpleNamespace(
+            place=place, parameters=lambda: parameters, rule_code=list
+        )  # fmt: skip
+        return calls_of(gradient)
+
+    assert found("by_column") == {}
+    assert found("by_column", "by_row")["kept"].kind is Kind.BOOLS
+
+
 def test_what_the_text_of_a_caller_states_is_what_its_parameters_are(tmp_path: Path) -> None:
     source = '''
         def mix(x, weights, scale=1.0):

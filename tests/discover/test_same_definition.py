@@ -41,6 +41,7 @@ def test_objects_of_one_definition_go_by_their_own_names() -> None:
         ("cube", "cube", "factory.<locals>.rule"),
         ("square", "square", "factory.<locals>.rule"),
     ]
+    assert [g.place.siblings for g in gradients] == [("square",), ("cube",)]
 
 
 def test_a_wrapped_object_is_seen_under_its_wrapper() -> None:
