@@ -10,8 +10,8 @@ from gradcheck_cli.clues.source_text.expressions import Names
 from gradcheck_cli.clues.source_text.facts import Facts
 from gradcheck_cli.clues.source_text.nesting import Nesting, nestings_of
 from gradcheck_cli.clues.source_text.summary import summary
-from gradcheck_cli.clues.source_text.tree import Text, text_of
-from gradcheck_cli.clues.source_text.values import Value
+from gradcheck_cli.clues.source_text.tree import Text, definition_text, text_of
+from gradcheck_cli.clues.source_text.values import Local, Value
 from gradcheck_cli.clues.source_text.walk import Walk
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Parameter
@@ -46,9 +46,12 @@ def _clues(
     names = [p.name for p in parameters]
     reading = _Reading(facts)
     primal = text_of(function)
+    own = names if primal is None else [n for n in names if n in primal.parameters] or names
     if primal is not None:
         reading.keep(roles.settings(primal, names))
-        reading.read(primal, roles.primal_names(primal, names))
+        gives = reading.read(primal, roles.primal_names(primal, names))
+        for inner in roles.rules_inside(gives):
+            _answers(reading, *reading.inside(primal, inner), names, own)
     texts = [text for text in map(text_of, rule) if text is not None and text != primal]
     residuals = None
     backward = []
@@ -59,22 +62,33 @@ def _clues(
             residuals = roles.residuals_of(reading.read(text, roles.forward_names(text, names)))
         else:
             backward.append(text)
-    # A rule answers for the function's parameters; settings of what made it, among the names, are none. What it says of
-    # ranks is heard only where there are no such settings.
-    own = names if primal is None else [n for n in names if n in primal.parameters] or names
     for text in backward:
         returned = reading.read(text, roles.backward_names(text, names, residuals))
-        if roles.takes_tangents(text):
-            continue
-        for name in roles.without_gradient(text, own, returned):
-            reading.facts.constant(name)
-        for path in roles.trees(text, returned, names):
-            reading.facts.tree(path)
-        for path, gradient in roles.gradients(text, returned, own):
-            reading.facts.answered(path, gradient)
-        for path, gradient in roles.gradients(text, returned, names):
-            reading.facts.returned(path, gradient)
+        if not roles.takes_tangents(text):
+            _answers(reading, text, returned, names, own)
     return summary(reading.facts, {p.name: p.default for p in parameters})
+
+
+def _answers(
+    reading: _Reading,
+    text: Text,
+    returned: Sequence[Value],
+    names: Sequence[str],
+    own: Sequence[str],
+) -> None:
+    """What a backward function says of the parameters by the gradients that it returns.
+
+    A rule answers for the function's own parameters; settings of what made it, among the names, are none. What it says
+    of ranks is heard only where there are no such settings.
+    """
+    for name in roles.without_gradient(text, own, returned):
+        reading.facts.constant(name)
+    for path in roles.trees(text, returned, names):
+        reading.facts.tree(path)
+    for path, gradient in roles.gradients(text, returned, own):
+        reading.facts.answered(path, gradient)
+    for path, gradient in roles.gradients(text, returned, names):
+        reading.facts.returned(path, gradient)
 
 
 def _plain(parameters: Sequence[Parameter]) -> frozenset[str]:
@@ -101,3 +115,8 @@ class _Reading:
         with self.facts.reading(text.name):
             walk.read(names)
         return walk.returned
+
+    def inside(self, text: Text, function: Local) -> tuple[Text, Sequence[Value]]:
+        """Read a function that this text defines; its own text, and what that gives."""
+        own = definition_text(function.node, text.surroundings)
+        return own, self.read(own, dict(function.names) | dict.fromkeys(own.parameters))

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.clues.source_text.expressions import Names
-from gradcheck_cli.clues.source_text.tree import Text
-from gradcheck_cli.clues.source_text.values import Constant, Context, Keyed, Many, Part, Value
+from gradcheck_cli.clues.source_text.tree import Text, names_of
+from gradcheck_cli.clues.source_text.values import (
+    Constant,
+    Context,
+    Keyed,
+    Local,
+    Many,
+    Part,
+    Value,
+)
 
 _FORWARD, _BACKWARD = ("fwd", "forward"), ("bwd", "backward", "vjp", "grad")
 
@@ -118,6 +126,17 @@ def residuals_of(returned: Sequence[Value]) -> Value:
         return None
     seconds = {items[1] for items in pairs}
     return seconds.pop() if len(seconds) == 1 else None
+
+
+def rules_inside(returned: Sequence[Value]) -> Iterator[Local]:
+    """The backward function that each `return` gives beside the value, as TensorFlow and Keras have it.
+
+    One that is asked for the gradients of variables, too, returns two tuples.
+    """
+    for pair in returned:
+        second = pair.items[1] if isinstance(pair, Many) and len(pair.items) == 2 else None
+        if isinstance(second, Local) and "variables" not in names_of(second.node.args):
+            yield second
 
 
 def without_gradient(text: Text, names: Sequence[str], returned: Sequence[Value]) -> Iterator[str]:

@@ -73,6 +73,29 @@ def test_a_backward_function_may_call_what_was_kept_primals() -> None:
     assert read(picked, picked_bwd)["ids"].declined
 
 
+def test_a_rule_that_stands_inside_of_its_function_answers_like_any_other() -> None:
+    def average(x, w, kept):
+        total = (w * kept).sum()
+
+        def grad(*args, upstream=None):
+            return upstream * w * kept / total, upstream * (x - total), None
+
+        return (x * w * kept).sum() / total, grad
+
+    found = read(average)
+    assert [name for name, clue in found.items() if clue.declined] == ["kept"]
+
+
+def test_a_rule_with_variables_returns_two_tuples() -> None:
+    def scaled(x, w):
+        def grad(g, variables=None):
+            return (g * w, g * x), None
+
+        return x * w, grad
+
+    assert not any(clue.declined for clue in read(scaled).values())
+
+
 def test_what_is_not_differentiated_has_its_name_in_the_rule() -> None:
     def scaled(mode, x):
         return x
