@@ -17,6 +17,7 @@ _LOWER = frozenset({"min", "a_min", "min_value", "clip_value_min", "lower", "x_m
 _UPPER = frozenset({"max", "a_max", "max_value", "clip_value_max", "upper", "x_max"})
 # What gives the same numbers in another shape: methods, and functions of libraries.
 _MOVES = frozenset({"expand_dims", "unsqueeze", "reshape", "view", "broadcast_to", "expand", "astype", "cast", "asarray"})  # fmt: skip
+_FILLED = {"zeros": 0.0, "zeros_like": 0.0, "ones": 1.0, "ones_like": 1.0}  # arrays of one number
 _BOTH = 2
 _OF_ARRAYS = frozenset(
     {"shape", "size", "ndim", "T", "mT", "dtype", "real", "imag", "data", "grad"}
@@ -134,6 +135,8 @@ def _number(node: ast.expr) -> float | None:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = _number(operand)
             return None if inner is None else -inner
+        case ast.Call(func=function):
+            return _FILLED.get(last_word(function))
     return None
 
 

@@ -32,6 +32,16 @@ def both_given(x: Any, low: Any, high: Any) -> Any:
     return jnp.clip(x, low, high)
 
 
+def of_arrays(x: Any, n: Any) -> Any:
+    start, length = x[:, None], n[:, None]
+    return jnp.clip(x - start, jnp.zeros_like(length), length)
+
+
+def exchanged(x: Any, n: Any) -> Any:
+    x, n = n, x
+    return jnp.clip(x, 0.0, n)
+
+
 def computed(x: Any, n: Any) -> Any:
     return jnp.clip(x, 0.0, n * x)
 
@@ -125,6 +135,8 @@ def one_sided(x: Any, n: Any) -> Any:
         (given_anew, {}),
         (one_sided, {}),
         (given_by_parts, {}),
+        (of_arrays, {"n": "> 0"}),
+        (exchanged, {}),
         (changed_in_place, {}),
         (of_an_inner_function, {}),
         (one_of_it, {}),

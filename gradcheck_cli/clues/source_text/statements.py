@@ -14,10 +14,15 @@ def nodes_of(texts: Iterable[Text]) -> list[ast.AST]:
 
 
 def given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The name that a statement gives a value, with the value."""
+    """The names that a statement gives a value, each with its own; none where `a, b = b, a` gives them those of each other."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            used = {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
+            if len(names) == len(targets) == len(values) and not used & set(names):
+                yield from zip(names, values, strict=True)
 
 
 def given_once(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
