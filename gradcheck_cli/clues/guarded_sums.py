@@ -29,6 +29,7 @@ _FUNCTIONS = frozenset({"cast", "convert_to_tensor"})  # of a library: `tf.cast(
 _TURNS = frozenset({"abs", "absolute", "square", "exp", "exp2", "expm1", "softplus", "relu", "relu6", "sigmoid", "softmax", "cosh", "abs_"})  # fmt: skip
 _DEEPEST = 4  # names for other names
 _MASK = re.compile(r"(?:\w+_)?(?:mask|valid|keep|kept|present|seen|active|flag)s?|(?:is|has)_\w+")
+_MAKES_A_MASK = re.compile(r"(?:\w*_)?masks?")
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 
@@ -114,7 +115,9 @@ def _conditions(node: ast.AST) -> Iterator[str]:
 
 
 def _of_a_mask(node: ast.expr, asked: Collection[str], name: str = "") -> bool:
-    """Is it a mask as floats: `tf.cast(valid, x.dtype)`, `(ids > 0).astype(x.dtype)`, or what is called one?"""
+    """Is it a mask as floats: `tf.cast(valid, x.dtype)`, `(ids > 0).astype(x.dtype)`, or what is called one, as by `_mask(ok, x)`?"""
+    if isinstance(node, ast.Call) and _MAKES_A_MASK.fullmatch(last_word(node.func)):
+        return True
     if not isinstance(node, ast.Call) or last_word(node.func) not in _CASTS:
         return False
     method = isinstance(node.func, ast.Attribute) and node.func.attr not in _FUNCTIONS
