@@ -90,7 +90,7 @@ class Hole:
             in_order = ascending and axis is None
             return replace(places, value=np.sort(places.value)) if in_order else places
         if axis is not None and 1 < shape[axis] <= count:
-            return tuples(shape, count, axis, source)
+            return tuples(shape, count, axis, source, self.least)
         beside = self.least_of if self.least_of in tables else self.path
         turn = tables.index(beside) + (self.least != 0)
         filled = table(shape, count, source, ascending, turn, self.least)

@@ -176,12 +176,12 @@ def row(shape: tuple[int, ...], least: int, source: str) -> Fixed:
     return Fixed(values, repr(values), source)
 
 
-def tuples(shape: tuple[int, ...], count: int, axis: int, source: str) -> Fixed:
-    """Integers below the count that differ along one axis: pairs and triples that share some of their members."""
+def tuples(shape: tuple[int, ...], count: int, axis: int, source: str, least: int = 0) -> Fixed:
+    """So many integers from the least on that differ along one axis: pairs and triples that share some of their members."""
     members = shape[axis]
     others = int(np.prod(shape, dtype=int)) // members
     first = np.arange(others) ** 2 % count
-    values = (first[:, None] + np.arange(members)) % count
+    values = least + (first[:, None] + np.arange(members)) % count
     rest = tuple(n for a, n in enumerate(shape) if a != axis)
     whole = np.moveaxis(values.reshape(*rest, members), -1, axis)
     return Fixed(whole.astype(np.int32), f"i32{list(shape)}", source)

@@ -686,6 +686,41 @@ def test_lengths_that_are_at_least_one() -> None:
     assert (clue.spec, clue.domain) == ("i32[batch]", ">= 1")
 
 
+def test_places_that_are_counted_from_one() -> None:
+    def f(freq, pairs):
+        """Roughness of intervals.
+
+        Parameters
+        ----------
+        freq : Tensor
+            Partials of the strings, ``(S, N)``.
+        pairs : LongTensor
+            ``(P, 4)``: lower string, its partial, upper string, its partial, with the
+            partials counted from one.
+        """
+
+    (clue,) = clues(f, ["freq", "pairs"])["pairs"]
+    assert (clue.spec, clue.domain) == ("i32[P 4]", ">= 1")
+
+
+def test_names_above_what_is_said_of_them_need_no_type() -> None:
+    def f(x, element_ok, passage_ok, floor):
+        """Score of a padded batch.
+
+        Parameters
+        ----------
+        x
+            Scores, of shape (claims, elements).
+        element_ok, passage_ok
+            Boolean masks, see `Batch`.  A claim without any element scores 0.
+        """
+
+    found = clues(f, ["x", "element_ok", "passage_ok", "floor"])
+    assert found["x"][0].spec == "f32[claims elements]"
+    assert [found[n][0].kind for n in ("element_ok", "passage_ok")] == [Kind.BOOLS] * 2
+    assert "floor" not in found
+
+
 def test_several_before_one_shape_share_it() -> None:
     def f(q, k, bank):
         """Contrastive loss.

@@ -17,6 +17,7 @@ def test_members_of_a_tuple_differ_and_tuples_share_some() -> None:
 
 
 def test_pairs_may_stand_in_columns() -> None:
+    assert tuples((4, 3), 5, 1, "test", least=1).value.min() == 1
     pairs = tuples((2, 6), 4, 0, "test").value
     assert pairs.shape == (2, 6)
     assert (pairs[0] != pairs[1]).all()

@@ -108,6 +108,11 @@ _AT_MOST = re.compile(r"(?:<=|≤|\bat most|\bup to)\s*(?P<most>[^\W\d]\w*)\s*(?
 _FROM_ONE = re.compile(
     r"(?:\bfrom\s+|\bbetween\s+|\bin\s*[\[(]?)1\s*(?:to|and|,|\.\.+|…|up to|through)\s*(?P<most>[^\W\d]\w*)\s*(?![-+*])"
 )
+# `the strings counted from one`: then no place is 0.
+_BASED_ON_ONE = re.compile(
+    r"\b(?:count\w*|number\w*|index\w*|start\w*|begin\w*|run\w*)\s+(?:at|from|with)\s+(?:one|1)\b(?![.,]?\d)|\b(?:one|1)-(?:based|indexed)\b",
+    re.IGNORECASE,
+)
 _LENGTHS = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 # What lengths count, where they are not those of bonds, arms or waves.
 _COUNTED = re.compile(
@@ -234,9 +239,8 @@ def least_integer(name: str, text: str) -> int:
     if _GOES_ON.search(text) is not None and min(_listed(text), default=0) > 0:
         return min(_listed(text))
     counts = _LENGTHS.fullmatch(name) and _COUNTED.search(f"{name} {text}")
-    return int(
-        _FROM_ONE.search(text) is not None or (bool(counts) and not _MAY_BE_EMPTY.search(text))
-    )
+    from_one = _FROM_ONE.search(text) or _BASED_ON_ONE.search(text)
+    return int(from_one is not None or (bool(counts) and not _MAY_BE_EMPTY.search(text)))
 
 
 _AS_LONG = re.compile(

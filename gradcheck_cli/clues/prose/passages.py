@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -186,6 +187,7 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
         rf"^(?P<indent>\s*)(?:[-*•+]\s+|\d+[.)]\s+)?(?P<role>:(?:param|parameter|arg|argument|key|type)\s+(?:[\w.\[\]]+\s+)?)?"
         rf"\*{{0,2}}(?P<head>{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|--?(?=\s)(?!\s+(?:and|or|to)\b)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
     )
+    lines = _with_colons(lines, names)
     boundary = re.compile(rf"[,;.]?\s*(?<![\w.])(?:{others})\s*(?::(?!:)|\((?=[^()]*,))")
     mentioned = re.compile(_mention_of([n for n in names if n != name]).pattern + _DESCRIBED)
     for i, line in enumerate(lines):
@@ -203,6 +205,17 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
             "", after, entry=True, alone=alone, own=own_words(match["head"], after, name),
             kind_only=(match["role"] or "").startswith(":type"),
         )  # fmt: skip
+
+
+def _with_colons(lines: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The lines, with a colon behind names that stand alone above what is said of them, as numpy's style has those without a type."""
+    found = list(lines)
+    for i, (line, below) in enumerate(itertools.pairwise(lines)):
+        heads = [word.strip(" `*") for word in line.split(",")]
+        deeper = len(below) - len(below.lstrip()) > len(line) - len(line.lstrip())
+        if below.strip() and deeper and set(heads) <= set(names):
+            found[i] = f"{line.rstrip()} :"
+    return found
 
 
 def _aliases(name: str, names: Sequence[str]) -> list[str]:
