@@ -41,6 +41,7 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     text = _BOTH.sub(lambda match: _of_each(match, names), text)
     for shapes_first in _BEFORE_NOUNS:
         text = shapes_first.sub(lambda match: _behind_names(match, names), text)
+    text = _with_plural_names(text, names)
     for name in names:  # `Frames are (N, 3, H, W)`
         of_each = rf"(?:(?<=[;.]\s)|^)(?:[Tt]he\s+)?{_with_capital(name)}s\s+(?:are|have\s+shape)\s+(?=[(\[])"
         text = re.sub(of_each, f"{name}: ", text, flags=re.MULTILINE)
@@ -57,6 +58,29 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
         said = re.compile(rf"(?<![\w.])(?:both\s+)?{plural}\b(?![_(])(?P<said>[^,.;\n]*)")
         text = said.sub(partial(_spelled, members, names), text)
     return text
+
+
+def _with_plural_names(text: str, names: Sequence[str]) -> str:
+    """The text with `query [B, H], key [B, G], value [B, G]` for `queries [B, H], keys and values [B, G]`."""
+    singular = {plural: name for name in names if (plural := _plural(name)) not in names}
+    each = "|".join(map(re.escape, singular)) or "(?!)"
+    last = "|".join(map(re.escape, (*singular, *names)))  # which may have been made one before
+    said = re.compile(
+        rf"(?<![\w.])(?P<listed>(?:{each})(?:\s*,\s*(?:{each}))*(?:,?\s+and\s+(?:{last}))?)\s+(?P<shape>{BRACKETS})"
+    )
+
+    def alone(match: re.Match[str]) -> str:
+        listed = re.findall(r"\w+", re.sub(r"\band\b", " ", match["listed"]))
+        if not probable(match["shape"]):
+            return match[0]
+        return ", ".join(f"{singular.get(word, word)} {match['shape']}" for word in listed)
+
+    return said.sub(alone, text)
+
+
+def _plural(name: str) -> str:
+    """Several of what a name says: `queries`, `keys`."""
+    return f"{name[:-1]}ies" if re.search(r"[^aeiou]y$", name) else f"{name}s"
 
 
 def _with_capital(name: str) -> str:

@@ -47,3 +47,15 @@ def test_the_plural_of_a_name_at_the_head_of_a_sentence_is_each_of_them() -> Non
     text = Text("here", "Grading. Frames are (N, 3), and frames are (never here).", near=True)
     assert read_text(text, ("frame",))["frame"].spec == "f32[N 3]"
     assert spelled_out("Reframes are (N, 3).", ("frame",)) == "Reframes are (N, 3)."
+
+
+def test_shapes_of_several_of_each_are_those_of_one() -> None:
+    names = ("query", "key", "value", "bias")
+    said = "takes queries [B, H, T, D], keys and values [B, G, T, D] and a bias table [H, R]"
+    specs = {
+        name: clue.spec for name, clue in read_text(Text("here", said, near=True), names).items()
+    }
+    assert specs == {
+        "query": "f32[B H T D]", "key": "f32[B G T D]", "value": "f32[B G T D]", "bias": "f32[H R]"
+    }  # fmt: skip
+    assert spelled_out("keys (see below)", names) == "keys (see below)"
