@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcheck_cli.discover.needs import Need, needs, parts
 from gradcheck_cli.discover.place_tables import pairs, places
-from gradcheck_cli.inputs.names import fixed_by_name
+from gradcheck_cli.inputs.names import PARTS, WHOLES, fixed_by_name
 from gradcheck_cli.inputs.stand_ins import mask
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
@@ -106,7 +106,7 @@ def guesses(
             *arrays.get(p.name, ()),
             *places(p.name, written),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
-            *(_numbers(p, counts) or _counted(p, function)),
+            *(_numbers(p, counts) or _divided(p, parameters, written) or _counted(p, function)),
             *_long_enough(p, function),
             *_named(p, functions),
         ]
@@ -286,6 +286,16 @@ def _counted(parameter: inspect.Parameter, function: Function) -> list[Any]:
         re.search(pattern.format(name=name), said, re.MULTILINE) for pattern in (_COUNTS, _IS_WHOLE)
     )
     return list(_OF_KIND["int"]) if any(told) else []
+
+
+def _divided(
+    parameter: inspect.Parameter, others: Sequence[inspect.Parameter], written: str
+) -> list[Any]:
+    """Whole numbers, where one parameter is divided by another without a rest: `heads // groups`."""
+    name, beside = re.escape(parameter.name), "|".join(re.escape(p.name) for p in others)
+    if re.search(rf"(?<![\w.]){name}\s*//\s*(?:{beside})\b", written):
+        return list(WHOLES)
+    return list(PARTS) if re.search(rf"(?<![\w.])(?:{beside})\s*//\s*{name}\b", written) else []
 
 
 def _long_enough(parameter: inspect.Parameter, function: Function) -> list[Any]:

@@ -103,3 +103,22 @@ def test_what_the_factory_makes_arrays_of(tmp_path) -> None:
         "accrual": Kind.ARRAY,
         "bucket": Kind.INTEGERS,
     }
+
+
+DIVIDED = """
+    def attention(heads, groups, width):
+        per_group = heads // groups
+
+        def spread(x):
+            return x * per_group + x // 2 * width
+        return spread
+    """
+
+
+def test_options_of_which_one_divides_the_other_are_whole(tmp_path) -> None:
+    module = loaded(tmp_path / "heads_here.py", DIVIDED)
+    names = named(["x", "heads", "groups", "width"])
+    found = clues(module.attention(4, 2, 1), names)
+    assert {name: (clue.kind, clue.values) for name, clue in found.items()} == {
+        "heads": (Kind.WHOLE, (4, 6, 2)), "groups": (Kind.WHOLE, (2, 1))
+    }  # fmt: skip

@@ -54,6 +54,15 @@ def test_what_holds_several_numbers_gets_several() -> None:
     assert first == [(5, 4), [0.25, 0.75, 1.5], (5, 4)]
 
 
+def test_counts_of_which_one_divides_the_other_are_whole() -> None:
+    def attention(table, heads, groups):
+        per_group = heads // groups
+        return table // per_group
+
+    _, heads, groups = first(attention)
+    assert (heads, groups) == (4, 2)
+
+
 class Projection:
     """A linear map.
 

@@ -19,13 +19,12 @@ from gradcheck_cli.clues.source_text.values import (
     whole,
 )
 from gradcheck_cli.inputs.clue import Kind
-from gradcheck_cli.inputs.names import are_places
+from gradcheck_cli.inputs.names import PARTS, WHOLES, are_places
 
 COUNTS = (3, 2, 1)
 CLASSES = (5, 4)
 STEPS = (2, 1, 3)
 GROUPS = (2, 3, 1)
-WHOLES, PARTS = (4, 6, 2), (2, 1)  # of two numbers of which one divides the other
 WINDOWS = (3, 2)
 SHIFTS = (1, 2, -1)
 PADS = (1, 0, 2)
