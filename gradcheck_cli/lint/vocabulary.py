@@ -23,14 +23,27 @@ FRAMEWORKS = frozenset(m.partition(".")[0] for m in MODULES)
 DIFFERENTIATE = FRAMEWORKS - {"numpy", "scipy", "math", "cmath", "cupy"} | {
     "flax", "equinox", "optax", "haiku", "pytorch_lightning", "lightning", "tensorflow_probability", "distrax", "numpyro",
 }  # fmt: skip
-_COMPUTES = re.compile(
-    rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b|[\w)\]]\s*\*\*"  # no `f(**options)`
-)
+_PACKAGES = re.compile(rf"\b(?:{'|'.join(sorted(FRAMEWORKS | DIFFERENTIATE))})\b")
+
+
+_BLANKS = 200  # between a base and its power, at most
 
 
 def computes(source: str) -> bool:
     """Does a source name a package whose functions are known here, or raise to a power? Of another there is nothing to tell."""
-    return _COMPUTES.search(source) is not None
+    named = any(name in source for name in FRAMEWORKS | DIFFERENTIATE)  # the fast way to a no
+    return (named and _PACKAGES.search(source) is not None) or _raises(source)
+
+
+def _raises(source: str) -> bool:
+    """Do two stars stand behind a name, a number or a bracket? `f(**options)` is no power."""
+    at = source.find("**")
+    while at != -1:
+        before = source[max(at - _BLANKS, 0) : at].rstrip()[-1:]
+        if before.isalnum() or before in ("_", ")", "]"):
+            return True
+        at = source.find("**", at + 2)
+    return False
 
 
 # Other names of one function; a name that stands in no row is its own head.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,11 @@ from gradcheck_cli.project.real_paths import real
 
 _NAMES = {n.rpartition(".")[2] for m in MARKS for n in (*m.callables, *m.bases, *m.solutions)}
 _WORDS = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
-_LIBRARIES = re.compile("|".join(sorted(LIBRARIES)))
 _DECORATORS = re.compile(r"^[ \t]*@(.*?)^[ \t]*(?:async\s+def|def|class)\b", re.MULTILINE | re.DOTALL)  # fmt: skip
 _CLASS = re.compile(r"^[ \t]*class\b[^\n(]*\(", re.MULTILINE)
-_IMPORTS = re.compile(  # a logical line; nothing of it is tried in two ways
-    r"(?:^|[;:])[ \t\f]*((?:from|import)\b(?:\((?:[^()#]|#[^\n]*\n)*+\)|\\\n|[^\n;(\\])*+)",
-    re.MULTILINE,
-)
+_IMPORT = re.compile(r"\b(?:from|import)\b")
+_REST = re.compile(r"(?:\((?:[^()#]|#[^\n]*\n)*+\)|\\\n|[^\n;(\\])*+")  # of a logical line
+_BLANK = " \t\f"
 _COMMENT = re.compile(r"#[^\n]*")
 _LONGEST = 2000  # letters of the bases of a class
 
@@ -55,8 +53,17 @@ def may_define(source: str, path: Path) -> bool:
 
 def words_of(source: str, path: Path) -> Words:
     """What stands in this source."""
-    word, library = _WORDS.search(source) is not None, _LIBRARIES.search(source) is not None
+    word, library = _has_a_word(source), _names_a_library(source)
     return Words(word, library, () if word and library else _used_names(source, Path(real(path))))
+
+
+def _has_a_word(source: str) -> bool:
+    """Does a whole word of it make a custom gradient? Most have none, not even as a part of another, which is found fastest."""
+    return any(name in source for name in _NAMES) and _WORDS.search(source) is not None
+
+
+def _names_a_library(source: str) -> bool:
+    return any(library in source for library in LIBRARIES)
 
 
 def _used_names(source: str, path: Path) -> list[str]:
@@ -69,8 +76,9 @@ def _used_names(source: str, path: Path) -> list[str]:
 
 def _used(source: str) -> Iterator[str]:
     """The texts of decorators and of the bases of classes, or more."""
-    yield from (match[1] for match in _DECORATORS.finditer(source))
-    for match in _CLASS.finditer(source):
+    if "@" in source:
+        yield from (match[1] for match in _DECORATORS.finditer(source))
+    for match in _CLASS.finditer(source) if "class" in source else ():
         part = source[match.end() : match.end() + _LONGEST]
         bases = part.partition("):")[0]
         yield bases
@@ -81,13 +89,26 @@ def _used(source: str) -> Iterator[str]:
 def _imported(source: str, path: Path) -> list[tuple[str, str]]:
     """Each imported name with all that it stands for, here or there; what only looks like an import, too."""
     found: list[tuple[str, str]] = []
-    for match in _IMPORTS.finditer(source):
-        for tree in _parsed(match[1]):
+    for text in _import_texts(source):
+        for tree in _parsed(text):
             found += imports(tree, path)
             for node in tree.body:  # `import pkg.sub` gives the name `pkg`, and runs both
                 names = node.names if isinstance(node, ast.Import) else ()
                 found += [(alias.name.partition(".")[0], alias.name) for alias in names]
     return found
+
+
+def _import_texts(source: str) -> Iterator[str]:
+    """The logical lines that begin with such a word, at the head of a line or behind another statement."""
+    found = _IMPORT.search(source)
+    while found is not None:
+        start = end = found.start()
+        ahead = source[source.rfind("\n", 0, start) + 1 : start].rstrip(_BLANK)
+        if not ahead or ahead[-1] in ";:":
+            rest = _REST.match(source, start)
+            end = start if rest is None else rest.end()
+            yield source[start:end]
+        found = _IMPORT.search(source, max(end, found.end()))
 
 
 def _parsed(text: str) -> Iterator[ast.Module]:
@@ -127,8 +148,8 @@ def _source_below(root: Path, name: str) -> Path | None:
 class _Leading:
     """Which files have a text that is sought, or import one that has it, by however many steps."""
 
-    def __init__(self, sought: re.Pattern[str]) -> None:
-        self._sought = sought
+    def __init__(self, is_sought: Callable[[str], bool]) -> None:
+        self._is_sought = is_sought
         self.known: dict[Path, bool] = {}
 
     def __call__(self, file: Path) -> bool:
@@ -137,7 +158,7 @@ class _Leading:
         while waiting:
             here = waiting.pop()
             known = self.known.get(here)
-            if known or (known is None and self._sought.search(_text(here))):
+            if known or (known is None and self._is_sought(_text(here))):
                 self.known[file] = True
                 return True
             if known is None:
@@ -148,7 +169,7 @@ class _Leading:
         return False
 
 
-_leads_to_a_word, _leads_to_a_library = _Leading(_WORDS), _Leading(_LIBRARIES)
+_leads_to_a_word, _leads_to_a_library = _Leading(_has_a_word), _Leading(_names_a_library)
 
 
 @functools.cache

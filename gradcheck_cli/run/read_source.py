@@ -9,19 +9,20 @@ from pathlib import Path
 from gradcheck_cli.contract.report import Finding
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Mark
-from gradcheck_cli.lint.vocabulary import computes
 from gradcheck_cli.project.comments import Comments
 from gradcheck_cli.project.rule_pages import find
-from gradcheck_cli.project.skimming import may_define
+from gradcheck_cli.project.skimming import Words
 from gradcheck_cli.project.source_marks import find_marks
 
 
-def marks_of(source: str, path: Path, display: str, *, skims: bool) -> list[Mark] | Finding | None:
+def marks_of(
+    source: str, path: Path, display: str, words: Words | None = None
+) -> list[Mark] | Finding | None:
     """The custom gradients that a source defines, or the finding that it is no Python.
 
-    None where the source is only skimmed, and its words say that it defines none: whether it is Python is open.
+    None where its words say that it defines none: whether it is Python is open.
     """
-    if skims and not may_define(source, path):
+    if words is not None and not words.may_define(path):
         return None
     try:
         return find_marks(ast.parse(source), path)
@@ -30,11 +31,6 @@ def marks_of(source: str, path: Path, display: str, *, skims: bool) -> list[Mark
         problem = getattr(error, "msg", None) or str(error) or type(error).__name__
         rule = find(RuleName.SYNTAX_ERROR)
         return rule.finding(display, line, f"it is not valid Python: {problem}")
-
-
-def to_lint(source: str, path: Path, *, skimmed: bool) -> Path | None:
-    """The file, if the linter may have something to tell of it: of one that is only skimmed, its words say that."""
-    return path if not skimmed or computes(source) else None
 
 
 def text_of(path: Path, display: str) -> str | Finding:

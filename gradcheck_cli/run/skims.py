@@ -44,6 +44,16 @@ class Skim(msgspec.Struct, array_like=True, frozen=True):
         return self.speaks or self.words.may_define(path)
 
 
+def skim_of(path: Path, source: str) -> Skim | None:
+    """A file with its text as it is now; nothing where it is no longer there."""
+    try:
+        found, data = path.stat(), path.read_bytes()
+    except OSError:
+        return None
+    words = skimming.words_of(source, path)
+    return Skim(_state(found), _root(path), digest(data), _MARK in source, computes(source), words)
+
+
 class Skims:
     """The files of earlier runs, loaded when they are asked for."""
 
@@ -69,15 +79,8 @@ class Skims:
 
     def put(self, path: Path, source: str) -> Skim | None:
         """The file as it is now, with its text."""
-        try:
-            found, data = path.stat(), path.read_bytes()
-        except OSError:
-            return None
-        words = skimming.words_of(source, path)
-        skim = Skim(
-            _state(found), _root(path), digest(data), _MARK in source, computes(source), words
-        )
-        if found.st_mtime_ns < self._begun:
+        skim = skim_of(path, source)
+        if skim is not None and skim.state[0] < self._begun:
             self._new[real(path)] = skim
         return skim
 

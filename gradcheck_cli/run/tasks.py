@@ -19,8 +19,8 @@ from gradcheck_cli.project.files import Target, shown
 from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT, Backend
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
-from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of, to_lint
-from gradcheck_cli.run.skims import Skims
+from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
+from gradcheck_cli.run.skims import Skim, Skims, skim_of
 from gradcheck_cli.run.target_file import File
 
 
@@ -80,16 +80,18 @@ class TargetReader:
         comment = comments.parse(source)
         file.ignores = [*comment.ignores, *file.ignores]
         file.findings += meaningless(comment, display)
-        if self.skims is not None and skims and (skim := self.skims.put(target.path, source)):
+        skim = self._skimmed(target.path, source) if skims else None
+        if self.skims is not None and skim is not None:
             file.content = skim.content
-        marks = marks_of(source, target.path, display, skims=skims)
+        marks = marks_of(source, target.path, display, None if skim is None else skim.words)
         file.skimmed = marks is None
         if marks is not None and not isinstance(marks, list):
             file.findings.append(marks)
             return file
         self._sort_marks(file, target, marks or [], chosen_backend(source))
-        if not target.module:
-            file.source = to_lint(source, target.path, skimmed=file.skimmed)
+        # Of one that is only skimmed, its words say whether the linter may have something to tell.
+        is_linted = skim is None or not file.skimmed or skim.computes
+        file.source = target.path if is_linted and not target.module else None
         inputs = {str(item.applies_to): item.text for item in comment.inputs}
         expects = {str(item.applies_to): item.text for item in comment.expects}
         references = {str(item.applies_to): item.text for item in comment.references}
@@ -103,6 +105,10 @@ class TargetReader:
             for task in file.tasks
         ]
         return file
+
+    def _skimmed(self, path: Path, source: str) -> Skim | None:
+        """What the source says of itself, kept for later runs; nothing of a file that is no longer there."""
+        return skim_of(path, source) if self.skims is None else self.skims.put(path, source)
 
     def _is_known_to_define_nothing(self, file: File, path: Path, *, of_module: bool) -> bool:
         """Was it read before, with nothing in it for us? Then its findings are the linter's."""
