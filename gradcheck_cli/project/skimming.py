@@ -37,18 +37,66 @@ class Words:
     library: bool  # the name of a framework
     uses: Sequence[str]
 
-    def may_define(self, path: Path) -> bool:
+    def may_define(self, path: Path, leads: Leads) -> bool:
         """Are there both, in this file or in those that its names lead through?"""
         here = Path(real(path))
         files = [file for full in self.uses for file in _files(here, full)]
-        return (self.word or any(map(_leads_to_a_word, files))) and (
-            self.library or any(map(_leads_to_a_library, files))
+        return (self.word or any(map(leads.to_a_word, files))) and (
+            self.library or any(map(leads.to_a_library, files))
         )
 
 
-def may_define(source: str, path: Path) -> bool:
-    """Is there anything in this source that could make a custom gradient?"""
-    return words_of(source, path).may_define(path)
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What stands in a file that others lead to, and the whole names of all that it imports."""
+
+    word: bool
+    library: bool
+    imported: Sequence[str]
+
+
+def said_by(file: Path) -> Said:
+    """What stands in this file; nothing in one that cannot be read."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return Said(False, False, ())
+    names = sorted({full for _, full in _imported(text, file)})
+    return Said(_has_a_word(text), _names_a_library(text), names)
+
+
+class Leads:
+    """Which files have a word or a library's name in their text, or import one that has it, by however many steps."""
+
+    def __init__(self, said: Callable[[Path], Said] = said_by) -> None:
+        self._said = functools.cache(said)
+        self._word: dict[Path, bool] = {}
+        self._library: dict[Path, bool] = {}
+
+    def to_a_word(self, file: Path) -> bool:
+        """Is there a word that makes a custom gradient in this file, or in one that it leads to?"""
+        return self._leads(file, self._word, lambda said: said.word)
+
+    def to_a_library(self, file: Path) -> bool:
+        """Is there the name of a framework?"""
+        return self._leads(file, self._library, lambda said: said.library)
+
+    def _leads(
+        self, file: Path, answers: dict[Path, bool], is_sought: Callable[[Said], bool]
+    ) -> bool:
+        seen, waiting = {file}, [file]
+        while waiting:
+            here = waiting.pop()
+            known = answers.get(here)
+            if known or (known is None and is_sought(self._said(here))):
+                answers[file] = True
+                return True
+            if known is None:
+                led_to = {to for full in self._said(here).imported for to in _files(here, full)}
+                waiting += sorted(led_to - seen)
+                seen |= led_to
+        answers |= dict.fromkeys(seen, False)
+        return False
 
 
 def words_of(source: str, path: Path) -> Words:
@@ -145,50 +193,7 @@ def _source_below(root: Path, name: str) -> Path | None:
     return source_below(root, name)
 
 
-class _Leading:
-    """Which files have a text that is sought, or import one that has it, by however many steps."""
-
-    def __init__(self, is_sought: Callable[[str], bool]) -> None:
-        self._is_sought = is_sought
-        self.known: dict[Path, bool] = {}
-
-    def __call__(self, file: Path) -> bool:
-        """Is it this file, or one that it leads to?"""
-        seen, waiting = {file}, [file]
-        while waiting:
-            here = waiting.pop()
-            known = self.known.get(here)
-            if known or (known is None and self._is_sought(_text(here))):
-                self.known[file] = True
-                return True
-            if known is None:
-                new = _led_to(here) - seen
-                seen |= new
-                waiting += sorted(new)
-        self.known |= dict.fromkeys(seen, False)
-        return False
-
-
-_leads_to_a_word, _leads_to_a_library = _Leading(_has_a_word), _Leading(_names_a_library)
-
-
-@functools.cache
-def _led_to(file: Path) -> set[Path]:
-    """The files of the project that a file imports."""
-    return {each for _, full in _imported(_text(file), file) for each in _files(file, full)}
-
-
-@functools.lru_cache(maxsize=256)  # what is read for one search is sought through by another
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
-
-
 def forget() -> None:
-    """Forget what files were found to say, which may have changed."""
-    _leads_to_a_word.known.clear()
-    _leads_to_a_library.known.clear()
-    for kept in (_led_to, _text, root_of, _source_below):
+    """Forget where files were found to lie, which may have changed."""
+    for kept in (root_of, _source_below):
         kept.cache_clear()

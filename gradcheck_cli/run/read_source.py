@@ -11,19 +11,11 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.project.comments import Comments
 from gradcheck_cli.project.rule_pages import find
-from gradcheck_cli.project.skimming import Words
 from gradcheck_cli.project.source_marks import find_marks
 
 
-def marks_of(
-    source: str, path: Path, display: str, words: Words | None = None
-) -> list[Mark] | Finding | None:
-    """The custom gradients that a source defines, or the finding that it is no Python.
-
-    None where its words say that it defines none: whether it is Python is open.
-    """
-    if words is not None and not words.may_define(path):
-        return None
+def marks_of(source: str, path: Path, display: str) -> list[Mark] | Finding:
+    """The custom gradients that a source defines, or the finding that it is no Python."""
     try:
         return find_marks(ast.parse(source), path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

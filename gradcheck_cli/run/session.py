@@ -45,7 +45,7 @@ class Session:
         return TargetReader(
             self.settings, self.root, asked=self.at, cache=self.cache, only_inputs=self.only_inputs,
             script=self.script, plots=self.plots,
-            skims=None if self.results is None else Skims(self.results.parent),
+            skims=Skims(None if self.results is None else self.results.parent),
         )  # fmt: skip
 
     def run(
@@ -58,8 +58,7 @@ class Session:
         skimming.forget()
         reader = self.reader
         files = sorted(map(reader.read, targets), key=lambda file: file.display)
-        if reader.skims is not None:
-            reader.skims.save()
+        reader.skims.save()
         kept = None if self.results is None else ResultCache(self.results)
         unfolding = Unfolding(files, self.settings, tell)
         work = Work(files, unfolding, progress, kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pathspec
@@ -20,7 +20,7 @@ from gradcheck_cli.project.framework_marks import BACKENDS, DEFAULT, Backend
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.source_marks import by_framework
 from gradcheck_cli.run.read_source import marks_of, meaningless, nothing_defined, text_of
-from gradcheck_cli.run.skims import Skim, Skims, skim_of
+from gradcheck_cli.run.skims import Skims
 from gradcheck_cli.run.target_file import File
 
 
@@ -41,7 +41,7 @@ class TargetReader:
     only_inputs: bool = False
     script: str | None = None
     plots: bool = False
-    skims: Skims | None = None  # what is known of files by earlier runs
+    skims: Skims = field(default_factory=Skims)  # what is known of files by earlier runs
 
     def tasks(self, target: Target) -> list[Task]:
         """The tasks of one target; a file that cannot be read is an error."""
@@ -80,15 +80,16 @@ class TargetReader:
         comment = comments.parse(source)
         file.ignores = [*comment.ignores, *file.ignores]
         file.findings += meaningless(comment, display)
-        skim = self._skimmed(target.path, source) if skims else None
-        if self.skims is not None and skim is not None:
+        skim = self.skims.put(target.path, source) if skims else None
+        if skim is not None and self.skims.are_kept:
             file.content = skim.content
-        marks = marks_of(source, target.path, display, None if skim is None else skim.words)
-        file.skimmed = marks is None
-        if marks is not None and not isinstance(marks, list):
+        # Of one that is only skimmed it is open whether it is Python.
+        file.skimmed = skim is not None and not skim.words.may_define(target.path, self.skims.leads)
+        marks = [] if file.skimmed else marks_of(source, target.path, display)
+        if not isinstance(marks, list):
             file.findings.append(marks)
             return file
-        self._sort_marks(file, target, marks or [], chosen_backend(source))
+        self._sort_marks(file, target, marks, chosen_backend(source))
         # Of one that is only skimmed, its words say whether the linter may have something to tell.
         is_linted = skim is None or not file.skimmed or skim.computes
         file.source = target.path if is_linted and not target.module else None
@@ -106,14 +107,10 @@ class TargetReader:
         ]
         return file
 
-    def _skimmed(self, path: Path, source: str) -> Skim | None:
-        """What the source says of itself, kept for later runs; nothing of a file that is no longer there."""
-        return skim_of(path, source) if self.skims is None else self.skims.put(path, source)
-
     def _is_known_to_define_nothing(self, file: File, path: Path, *, of_module: bool) -> bool:
         """Was it read before, with nothing in it for us? Then its findings are the linter's."""
-        skim = None if self.skims is None else self.skims.get(path)
-        if skim is None or skim.says_something(path):
+        skim = self.skims.get(path)
+        if skim is None or skim.says_something(path, self.skims.leads):
             return False
         file.skimmed, file.content = True, skim.content
         file.source = path if skim.computes and not of_module else None

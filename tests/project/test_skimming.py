@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.project.skimming import may_define
+from gradcheck_cli.project.skimming import Leads, words_of
 from gradcheck_cli.project.source_marks import find_marks
 
 BESIDE = {
@@ -47,6 +47,10 @@ PLAIN = (
     "class Function: ...\n\n\nclass Cosine(Function): ...\n",
     '"""Words that import the reader into class A(x)."""\n',
 )
+
+
+def may_define(source: str, path: Path) -> bool:
+    return words_of(source, path).may_define(path, Leads())
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.project import skimming
 from gradcheck_cli.project.files import Target
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run import tasks
@@ -81,11 +82,24 @@ def test_a_name_that_comes_to_lead_to_a_word_is_followed_each_time(folder: Path)
     write(folder, "a.py", USING)
     write(folder, "compat.py", "def deco(f):\n    return f\n")
     assert read(folder).tasks == []
-    from gradcheck_cli.project import skimming
-
     write(folder, "compat.py", "import jax\n\ndeco = jax.custom_vjp\n")
     skimming.forget()  # as in another run
     assert len(read(folder).tasks) == 1
+
+
+def test_what_a_name_leads_to_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, "a.py", USING)
+    write(folder, "compat.py", "import functools\n\ndeco = functools.cache\n")
+    before = read(folder)
+
+    def said_by(path: Path) -> skimming.Said:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(skimming, "said_by", said_by)
+    assert read(folder) == before
+    write(folder, "compat.py", "deco = 1\n", at=2_000_000_000)
+    with pytest.raises(AssertionError):
+        read(folder)
 
 
 def test_what_changed_just_now_may_change_again_at_the_same_time(
@@ -110,8 +124,6 @@ def test_settings_for_a_path_hold_for_what_is_not_read(folder: Path) -> None:
 
 
 def test_a_package_that_becomes_one_has_other_names(folder: Path) -> None:
-    from gradcheck_cli.project import skimming
-
     (folder / "pk").mkdir(parents=True)
     write(folder / "pk", "base.py", "import torch\n\n\nclass Base(torch.autograd.Function): ...\n")
     write(folder / "pk", "a.py", "from .base import Base\n\n\nclass Mine(Base): ...\n")
