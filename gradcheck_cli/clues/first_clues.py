@@ -26,6 +26,8 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
 
     And of what the body takes an axis, a call that hands it a number is not meant.
     """
+    if any(_is_call_with_booleans(clue) for clue in stated):  # `counted: bool` of which there is one each
+        stated = [clue for clue in stated if clue.kind is not Kind.FLAG]
     if body is None:
         return list(stated)
     stated = [clue for clue in stated if not (_is_number(clue) and body.least_rank)]
@@ -41,6 +43,11 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
 def _is_number(clue: Clue) -> bool:
     """Does a call say that it is a single number of floats?"""
     return clue.source.startswith(_CALL) and clue.kind is Kind.NUMBER
+
+
+def _is_call_with_booleans(clue: Clue) -> bool:
+    """Does a call hand over an array of truth values?"""
+    return clue.source.startswith(_CALL) and clue.kind is Kind.BOOLS and bool(clue.rank)
 
 
 def _of_booleans(clue: Clue) -> Clue:
