@@ -201,10 +201,18 @@ def _walk(
         if excluded.match_file(f"{within}{name}{slash}") or _ignored(here, name + slash, ignores):
             continue
         if not is_folder:
-            if entry.is_file():
+            if _is_file(entry):
                 yield folder / name
         elif not (folder / name / "pyvenv.cfg").exists():
             yield from _walk(folder / name, f"{within}{name}/", ignores, excluded, endings)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Is it a file, and no link that leads to itself?"""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _ignores_above(folder: Path) -> list[tuple[Path, Spec]]:

@@ -58,8 +58,8 @@ class Said:
 def said_by(file: Path) -> Said:
     """What stands in this file; nothing in one that cannot be read."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        text = file.read_text(encoding="utf-8", errors="replace")  # all that is sought is ASCII
+    except OSError:
         return Said(False, False, ())
     names = sorted({full for _, full in _imported(text, file)})
     return Said(_has_a_word(text), _names_a_library(text), names)
@@ -151,12 +151,19 @@ def _import_texts(source: str) -> Iterator[str]:
     found = _IMPORT.search(source)
     while found is not None:
         start = end = found.start()
-        ahead = source[source.rfind("\n", 0, start) + 1 : start].rstrip(_BLANK)
-        if not ahead or ahead[-1] in ";:":
+        if _begins_a_statement(source, start):
             rest = _REST.match(source, start)
             end = start if rest is None else rest.end()
             yield source[start:end]
         found = _IMPORT.search(source, max(end, found.end()))
+
+
+def _begins_a_statement(source: str, start: int) -> bool:
+    """Are there blanks alone before this place, from the head of the line or the end of a statement on?"""
+    before = start - 1
+    while before >= 0 and source[before] in _BLANK:
+        before -= 1
+    return before < 0 or source[before] in "\n;:"
 
 
 def _parsed(text: str) -> Iterator[ast.Module]:

@@ -30,6 +30,11 @@ def test_ignored_hidden_and_environment_folders_are_skipped(tree: Path) -> None:
     assert found(tree, ".") == ["a.py", "pkg/b.py", "pkg/keep_gen.py"]
 
 
+def test_a_link_that_leads_to_itself_is_no_file(tree: Path) -> None:
+    (tree / "loop.py").symlink_to("loop.py")
+    assert found(tree, ".") == ["a.py", "pkg/b.py", "pkg/keep_gen.py"]
+
+
 def test_gitignore_above_the_folder_counts(tree: Path) -> None:
     assert found(tree, "pkg") == ["pkg/b.py", "pkg/keep_gen.py"]
 

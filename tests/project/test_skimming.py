@@ -88,6 +88,19 @@ def test_a_link_is_read_where_its_file_lies(place: Path) -> None:
     assert may_define(text, link)
 
 
+def test_a_file_in_another_encoding_leads_on(place: Path) -> None:
+    (place.parent / "old.py").write_bytes(
+        "# coding: latin-1\n# é\nimport jax\ndeco = jax.custom_vjp\n".encode("latin-1")
+    )
+    text = "from old import deco\n\n@deco\ndef f(x): ...\n"
+    assert may_define(text, place)
+
+
+def test_a_long_line_of_words_costs_no_time(place: Path) -> None:
+    words = "from " * 200_000
+    assert not may_define(f"x = '{words}'\n\n@deco\ndef f(): ...\n", place)
+
+
 @pytest.mark.parametrize("source", PLAIN)
 def test_what_cannot_is_not(source: str, place: Path) -> None:
     place.write_text(source)
