@@ -25,6 +25,7 @@ _MOST_CALLS = 40
 _EXAMPLES = doctest.DocTestParser()
 _DEPTH = 2
 # `n_stations`, `numNodes`, `ngroups`: how many there are of something.
+_MOST_SIZES = 4
 _COUNTS = re.compile(r"^(?:n|num|number|count)(?:_|[A-Z]|$)|^n[a-z]+$|_(?:count|size)s?$")
 
 
@@ -102,9 +103,18 @@ class Call:
             return None
 
 
+def _lists_integers(value: object) -> bool:
+    """Is it a list of whole numbers, as `[0, 0, 1]`? A short tuple may be sizes, such as strides."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    is_table = isinstance(value, list) or len(value) > _MOST_SIZES
+    return is_table and all(type(each) is int for each in value)
+
+
 def _places_named(given: inspect.BoundArguments) -> int | None:
     """How many places the tables of integers among the arguments name; None if there are none."""
-    kinds = ((v, getattr(getattr(v, "dtype", None), "kind", "")) for v in given.arguments.values())
+    listed = (np.array(v) if _lists_integers(v) else v for v in given.arguments.values())
+    kinds = ((v, getattr(getattr(v, "dtype", None), "kind", "")) for v in listed)
     tables = (np.asarray(value) for value, kind in kinds if kind in ("i", "u"))
     most = max((int(table.max()) for table in tables if table.size), default=-1)
     return most + 1 if most >= 0 else None
