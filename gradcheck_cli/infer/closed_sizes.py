@@ -41,5 +41,7 @@ def _parts(value: Any) -> list[Any]:
 def _sizes(value: Any) -> Iterator[int]:
     if type(value) is int:
         yield value
+    elif isinstance(value, list | tuple):
+        yield len(value)
     else:
         yield from shape_of(value)

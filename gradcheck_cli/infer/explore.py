@@ -290,6 +290,9 @@ class Explorer:
         refusal = self._refusal(numbers, ascending)
         if refusal is None:
             refusal = self._overread(numbers, ascending) or None
+        if refusal is None and not solution.turned and self._meets_by_chance(numbers):
+            self.steps = 0  # what was solved until now may be chance, too
+            return self._solve(shapes, replace(solution, turned=True, bound={}), ascending)
         if refusal is None:
             return Candidate(shapes, solution, ascending, self.calls)
         if refusal == _TOO_LARGE and solution.scale in _SMALLER:
@@ -312,6 +315,11 @@ class Explorer:
             ways or list(in_step(shapes, refusal, solution)) or list(beside_stated(sizes, solution))
         )
         return self._first_of(shapes, ways, ascending)
+
+    def _meets_by_chance(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Is an axis as long as something that the function closes over? Then an axis that has to be so may seem free."""
+        texts = [str(shape) for shape in shapes]
+        return bool(made_for(texts, self.gradient.rule_code(), self.template.wholes))
 
     def _first_of(
         self, shapes: Shapes, solutions: Sequence[Solution], ascending: bool

@@ -254,10 +254,10 @@ def returned_for(message: str) -> list[tuple[Shape, Shape]]:
 
 
 def made_for(
-    messages: Sequence[str], functions: Sequence[FunctionType], settings: Mapping[str, int]
+    texts: Sequence[str], functions: Sequence[FunctionType], settings: Mapping[str, int]
 ) -> list[int]:
-    """The sizes of which refusals speak, and which the rule closes over: 36 of `(36, 3), (4, 1)` beside `self.layers`."""
-    shapes = [_numbers(text) for message in messages for text in _SHAPE.findall(message)]
+    """The sizes in shapes, as refusals have them, which the rule closes over: 36 of `(36, 3), (4, 1)` beside `self.layers`."""
+    shapes = [_numbers(shape) for text in texts for shape in _SHAPE.findall(text)]
     told = {n for shape in shapes for n in shape if n > 1}
     return sorted(told & closed_sizes(functions, settings)) if told else []
 

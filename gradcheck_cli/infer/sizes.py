@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 # The number that stands for each unknown: sums, and small multiples of these, are none of them.
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_TURN = 7  # places in the row of primes
 _SMALL = (2, 3)
 _LARGER = 120  # than all primes above: another prime for most of them
 _FACTORS = (2, 3, 4)
@@ -53,6 +54,7 @@ class Solution:
     scale: int = 1  # every unknown is this many times its prime: some functions divide an axis
     enlarged: frozenset[int] = frozenset()  # unknowns that are larger than all others
     reduced: frozenset[int] = frozenset()  # unknowns that are much smaller than all others
+    turned: bool = False  # every unknown has the prime of another
 
     def of(self, size: Size) -> Size:
         """The size in free unknowns."""
@@ -69,7 +71,7 @@ class Solution:
     def _prime(self, u: int) -> int:
         if u in self.reduced:
             return _SMALL[u % len(_SMALL)]
-        prime = _PRIMES[u % len(_PRIMES)]
+        prime = _PRIMES[(u + _TURN * self.turned) % len(_PRIMES)]
         return prime + _LARGER if u in self.enlarged else prime
 
     def with_equations(self, equations: Sequence[Equation]) -> Solution | None:

@@ -26,13 +26,13 @@ class Odd:
 
 
 def test_numbers_and_arrays_in_cells_and_objects() -> None:
-    held, width, odd, layers = Layers(), 7, Odd(), 1
+    held, width, odd, layers, marks = Layers(), 7, Odd(), 1, (True,) * 11
 
     def rule(g: Any) -> Any:
-        return held, width, odd, layers
+        return held, width, odd, layers, marks
 
     def own(g: Any, steps: int) -> Any:
         return g.size
 
-    assert closed_sizes([rule], {}) == {5, 36, 7}
-    assert closed_sizes([rule, own], {"layers": 9, "steps": 4}) == {5, 36, 7, 9}
+    assert closed_sizes([rule], {}) == {5, 36, 7, 11}
+    assert closed_sizes([rule, own], {"layers": 9, "steps": 4}) == {5, 36, 7, 9, 11}

@@ -546,6 +546,28 @@ def test_an_axis_may_be_as_long_as_what_is_closed_over() -> None:
     assert shapes(subject) == {"x": (5,)}
 
 
+@pytest.mark.parametrize("length", [5, 7, 11])
+def test_an_axis_that_meets_what_is_closed_over_by_chance_is_not_free(length: int) -> None:
+    """Explored sizes are primes, and what is closed over may be as long as one of them."""
+    marks = tuple([1.0] * length)
+
+    def weighted(x: Any) -> Any:
+        if x.shape[1] != len(marks):
+            raise ValueError(
+                f"operands could not be broadcast together with shapes {x.shape} (1, {length}, 1)"
+            )
+        return x * np.array(marks)[:, None]
+
+    class Rule(Gradient):
+        def rule_code(self) -> list[Any]:
+            return [weighted]
+
+    subject = explored(Rule(weighted), {"x": [Clue("test", "f32[a b c]")]}).subject
+    assert subject is not None
+    assert shapes(subject)["x"][1] == length
+    assert len(set(shapes(subject)["x"])) == 3
+
+
 def test_a_mask_runs_along_three_at_least_where_it_may() -> None:
     """The usual sizes of four axes begin with two: one of these is kept, and a softmax of one is 1."""
 
