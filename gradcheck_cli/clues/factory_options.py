@@ -14,8 +14,8 @@ from gradcheck_cli.clues.documentation import (
 )
 from gradcheck_cli.clues.source_text.tree import last_word
 from gradcheck_cli.inputs.clue import Clue, Kind
-from gradcheck_cli.inputs.names import PARTS, WHOLES
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
+from gradcheck_cli.inputs.whole_parts import divided
 
 _MOST = 8
 _MAKES = frozenset({"array", "asarray"})
@@ -34,6 +34,7 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
     found: dict[str, Clue] = {}
     for factory in (*factories_around(inner), *classes_around(inner)):
         source = f"the body of `{factory.name}`"
+        counts = divided(factory, [p.name for p in parameters])
         for name, default in ((p.name, p.default) for p in parameters):
             if name in own or name in found:
                 continue
@@ -41,25 +42,11 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
             words = tuple(dict.fromkeys(read))[:_MOST]
             if len(words) > 1:
                 found[name] = Clue(source, values=words, kind=Kind.WORD)
-            elif default is OMITTED and (numbers := _divided(factory, name, parameters)):
+            elif default is OMITTED and (numbers := counts.get(name, ())):
                 found[name] = Clue(source, values=numbers, kind=Kind.WHOLE)
             elif default is OMITTED and (made := _made_array(factory, name)) is not Kind.NOTHING:
                 found[name] = Clue(source, kind=made)
     return found
-
-
-def _divided(factory: ast.AST, name: str, parameters: Sequence[Parameter]) -> tuple[int, ...]:
-    """Whole numbers for the option that is divided by another one without a rest, or divides it: `heads // groups`."""
-    names = {p.name for p in parameters}
-    for node in ast.walk(factory):
-        match node:
-            case ast.BinOp(left=ast.Name(id=whole), op=ast.FloorDiv(), right=ast.Name(id=part)) if {
-                whole,
-                part,
-            } <= names:
-                if name in (whole, part):
-                    return WHOLES if name == whole else PARTS
-    return ()
 
 
 def _made_array(factory: ast.AST, name: str) -> Kind:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import itertools
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +17,9 @@ import numpy as np
 
 from gradcheck_cli.discover.needs import Need, needs, parts
 from gradcheck_cli.discover.place_tables import pairs, places
-from gradcheck_cli.inputs.names import PARTS, WHOLES, fixed_by_name
+from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.stand_ins import mask
+from gradcheck_cli.inputs.whole_parts import divided
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Function = Callable[..., Any]
@@ -98,6 +101,7 @@ def guesses(
     called = [wanted.get(p.name) is Need.FUNCTION and bool(functions) for p in parameters]
     counts, arrays = parts(function), _stated_arrays(function, [p.name for p in parameters])
     written = _source(function)
+    divisible = _divided(function, [p.name for p in parameters])
     named = [
         list(functions)
         if is_called
@@ -106,7 +110,7 @@ def guesses(
             *arrays.get(p.name, ()),
             *places(p.name, written),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
-            *(_numbers(p, counts) or _divided(p, parameters, written) or _counted(p, function)),
+            *(_numbers(p, counts) or divisible.get(p.name, ()) or _counted(p, function)),
             *_long_enough(p, function),
             *_named(p, functions),
         ]
@@ -288,14 +292,13 @@ def _counted(parameter: inspect.Parameter, function: Function) -> list[Any]:
     return list(_OF_KIND["int"]) if any(told) else []
 
 
-def _divided(
-    parameter: inspect.Parameter, others: Sequence[inspect.Parameter], written: str
-) -> list[Any]:
-    """Whole numbers, where one parameter is divided by another without a rest: `heads // groups`."""
-    name, beside = re.escape(parameter.name), "|".join(re.escape(p.name) for p in others)
-    if re.search(rf"(?<![\w.]){name}\s*//\s*(?:{beside})\b", written):
-        return list(WHOLES)
-    return list(PARTS) if re.search(rf"(?<![\w.])(?:{beside})\s*//\s*{name}\b", written) else []
+def _divided(function: Function, names: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+    """Whole numbers for the parameters of which one is divided by another without a rest."""
+    try:
+        tree = ast.parse(textwrap.dedent(_source(function)))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return divided(tree, names)
 
 
 def _long_enough(parameter: inspect.Parameter, function: Function) -> list[Any]:

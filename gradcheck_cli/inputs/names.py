@@ -12,10 +12,6 @@ from gradcheck_cli.inputs.signature import Fixed
 from gradcheck_cli.inputs.stand_ins import integers, splits
 
 _AXIS = frozenset({"axis", "axes", "dim"})
-WHOLES, PARTS = (
-    (4, 6, 2),
-    (2, 1),
-)  # counts of which one divides the other: heads, and groups of them
 _COUNT = frozenset(
     {"n", "num", "k", "order", "degree", "num_classes", "n_iter", "iters", "steps", "size"}
 )

@@ -19,7 +19,8 @@ from gradcheck_cli.clues.source_text.values import (
     whole,
 )
 from gradcheck_cli.inputs.clue import Kind
-from gradcheck_cli.inputs.names import PARTS, WHOLES, are_places
+from gradcheck_cli.inputs.names import are_places
+from gradcheck_cli.inputs.whole_parts import PARTS, WHOLES
 
 COUNTS = (3, 2, 1)
 CLASSES = (5, 4)
