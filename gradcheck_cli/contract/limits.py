@@ -88,9 +88,9 @@ EVERYDAY = Limit(
     "unit (a range of 1e-6 metres to the fourth power); in float64 from half of its digits on. Tried on the right rules of benchmarks/field that were called unstable.",
 )  # fmt: skip
 EXPONENT = Limit(
-    20.0, "the largest exponent that anybody raises to", "A4",
-    "Convention: what the function or autodiff does alike at an argument that is a larger exponent is a note, unless somebody "
-    "says that it may be one (`x ** power` at a power of 100).",
+    50.0, "the size up to which an exponent is an everyday one", "A4",
+    "Convention: what the function or autodiff does alike where an argument is raised to a larger one is a note, unless somebody "
+    "says that it may be so large (`x ** power` at a power of 100).",
 )  # fmt: skip
 MODERATE = Limit(
     16.0, "the size up to which a number is moderate", "A4",

@@ -1,4 +1,4 @@
-"""Arguments that are exponents: nobody raises a number to its hundredth power, whatever the name of that is."""
+"""Arguments to which other arguments are raised: few numbers stay in the range of floats at the hundredth power."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _raised_to(program: Program, values: int) -> frozenset[int]:
     of = {slot: place for place, slot in enumerate(program.inputs)}
     found = set()
     for step in alive(program.steps, program.outputs[:values]):
-        if step.name == _POWER and step.ins[1] in of:
+        # `10 ** x` is a function of x like any other.
+        if step.name == _POWER and step.ins[1] in of and step.ins[0] not in program.constants:
             found.add(of[step.ins[1]])
         numbers = [slot for slot in step.ins if slot not in program.constants]
         if _is_kept(step, numbers) and numbers[0] in of:

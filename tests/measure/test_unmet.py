@@ -61,6 +61,8 @@ def test_an_exponent_is_no_hundred() -> None:
     assert why_uncommon(m, 1) == "`y` is an exponent larger than any that is met"
     m = at(lambda x, y: (x + y) ** 2.5, (1.5, 2.0), (1.5, 100.0))
     assert not uncommon(m).any()
+    m = at(lambda x, y: y + jnp.power(10.0, x) / (1 + jnp.power(10.0, x)), (1.5, 2.0), (100.0, 1.0))
+    assert not uncommon(m).any()  # a sigmoid in decades
 
 
 def test_an_exponent_may_be_known_by_its_name_alone() -> None:
