@@ -73,7 +73,7 @@ def family(
             told = replace(explored, refused=_of_the_rule(explored.refused, explored.subject, opened))  # fmt: skip
             refused = _of_the_rule(refused, explored.subject, opened)
             return Family(subjects, _broken(opened, told), refused, vain, first, furthest)
-        broken = broken or _broken(opened, explored)
+        broken = broken or _broken(opened, explored, small)
     return Family(list(small), broken, refused, vain, first, furthest)
 
 
@@ -163,11 +163,13 @@ def _along_other_axes(
                 yield signature.with_argument(parameter.name, other)
 
 
-def _broken(opened: Template, explored: Exploration) -> Broken | None:
+def _broken(
+    opened: Template, explored: Exploration, small: Sequence[Subject] = ()
+) -> Broken | None:
     """Shapes that the function takes and its rule refuses, where a source states them.
 
-    Where the rule takes other ones, it must state them for every array; where it takes none at all, for half of those
-    that are differentiated: beside one table of a stated shape, all others may be what nobody means. A single one
+    Where the rule takes other ones, or small ones of as many axes as are stated, it must state them for every array;
+    where it takes none at all, for half of those that are differentiated: beside one table of a stated shape, all others may be what nobody means. A single one
     is broadcast by no other.
     Kernels take shapes by accident, for they see none: there what raises has to be wrong whatever these are.
     """
@@ -176,7 +178,8 @@ def _broken(opened: Template, explored: Exploration) -> Broken | None:
     settled = [hole.settled for hole in opened.holes]
     free = [hole.settled for hole in opened.holes if hole.kind == "float"] or settled
     enough = any(settled) if len(free) == 1 else 2 * sum(free) >= len(free)
-    stated = enough if explored.subject is None else all(settled)
+    taken = explored.subject is not None or any(_has_stated_axes(each, opened) for each in small)
+    stated = all(settled) if taken else enough
     refused = [each for each in explored.refused if not each[0].is_empty]
     if not refused or not stated:
         return None
@@ -206,6 +209,14 @@ def _is_meant(subject: Subject, opened: Template) -> bool:
         for leaf in subject.leaves
         if leaf.path in stated
     )
+
+
+def _has_stated_axes(subject: Subject, opened: Template) -> bool:
+    """Has each array of which a source states the axes so many, and of their own sizes?"""
+    axes = {hole.path: len(hole.dims) for hole in opened.holes if hole.dims is not None}
+    shapes = {leaf.path: leaf.shape for leaf in subject.leaves}
+    stated = all(len(shapes.get(path, ())) == count for path, count in axes.items())
+    return stated and _is_meant(subject, opened)
 
 
 def _is_elementwise(subjects: Sequence[Subject]) -> bool:
