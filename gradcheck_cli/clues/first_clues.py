@@ -26,7 +26,9 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
 
     And of what the body takes an axis, a call that hands it a number is not meant.
     """
-    if any(_is_call_with_booleans(clue) for clue in stated):  # `counted: bool` of which there is one each
+    if any(
+        _is_call_with_booleans(clue) for clue in stated
+    ):  # `counted: bool` of which there is one each
         stated = [clue for clue in stated if clue.kind is not Kind.FLAG]
     if body is None:
         return list(stated)

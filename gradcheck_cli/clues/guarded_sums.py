@@ -29,7 +29,10 @@ _FUNCTIONS = frozenset({"cast", "convert_to_tensor"})  # of a library: `tf.cast(
 _TURNS = frozenset({"abs", "absolute", "square", "exp", "exp2", "expm1", "softplus", "relu", "relu6", "sigmoid", "softmax", "cosh", "abs_"})  # fmt: skip
 _DEEPEST = 4  # names for other names
 _MASK = re.compile(r"(?:\w+_)?(?:mask|valid|keep|kept|present|seen|active|flag)s?|(?:is|has)_\w+")
-_MAKES_A_MASK = re.compile(r"(?:\w*_)?masks?")
+# What makes a mask, and not what a mask has been laid on, as of `apply_mask`.
+_MAKES_A_MASK = re.compile(
+    r"_?(?:(?:make|get|build|create|to|as|lengths?|sequence|padding|valid|causal|rows?|tokens?)_)?masks?"
+)
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 

@@ -118,19 +118,17 @@ def _tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
 
 
 def _masks(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]:
-    """Masks for what gets no gradient, and says what each row is: `billed`, what is 0/1, `fitted` or what is declined where it is cast."""
+    """Masks for what gets no gradient, and says what each row is: `billed`, what is 0/1, `fitted` where it is cast."""
     clues = hints.clues.get(name, ())
     stated = stated_kind(clues) not in (Kind.NOTHING, Kind.ARRAY, Kind.BOOLS)
     is_cast = re.compile(rf"\bcast\({name},|\b{name}\.(?:astype|to|type)\(")
     domain = hints.domains.get(name)
     told = tells_of_each(name) or (domain is not None and domain.bounds.family == "binary")
     cast = name in hints.cast or any(is_cast.search(clue.source) for clue in clues)
-    told |= cast and (may_tell_of_each(name) or any(clue.declined for clue in clues))
+    told |= may_tell_of_each(name) and cast
     if stated or name in hints.guesses or not told:
         return []
     source = domain.source if domain is not None and domain.source else f"the name `{name}`"
-    if not (tells_of_each(name) or may_tell_of_each(name)) and domain is None:
-        source = "the body, which casts it, and the rule, which has no gradient for it"
     return [mask(shape, source), mask(shape[:1], source)]
 
 

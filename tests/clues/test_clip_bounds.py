@@ -42,6 +42,11 @@ def exchanged(x: Any, n: Any) -> Any:
     return jnp.clip(x, 0.0, n)
 
 
+def of_several(x: Any, n: Any) -> Any:
+    low, high = *n, x
+    return jnp.clip(x, 0.0, low) + high
+
+
 def computed(x: Any, n: Any) -> Any:
     return jnp.clip(x, 0.0, n * x)
 
@@ -137,6 +142,7 @@ def one_sided(x: Any, n: Any) -> Any:
         (given_by_parts, {}),
         (of_arrays, {"n": "> 0"}),
         (exchanged, {}),
+        (of_several, {}),
         (changed_in_place, {}),
         (of_an_inner_function, {}),
         (one_of_it, {}),

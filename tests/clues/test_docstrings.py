@@ -252,6 +252,8 @@ DOMAINS = [
     ("shade: strictly between 0 and 1", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1 (both ends excluded)", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1 (inclusive)", {"shade": "in [0, 1]"}),
+    ("shade: between 0 and 1, exclusive of the padding, which is 0", {"shade": "in [0, 1]"}),
+    ("shade: between 0 and 1, endpoints excluded", {"shade": "in (0, 1)"}),
     ("log_p: log of probabilities\ntheta: angle in [0, 2*pi]", {"theta": "in [0, 6.283185]"}),
     ("(lon, lat) in radians -> (x, y). |lat| up to 90 degrees; lon wraps.", {"lat": "in [-1.570796, 1.570796]"}),
     ("lat: latitude in degrees. |lat| up to 89 degrees", {"lat": "in [-89, 89]"}),
@@ -701,6 +703,21 @@ def test_places_that_are_counted_from_one() -> None:
 
     (clue,) = clues(f, ["freq", "pairs"])["pairs"]
     assert (clue.spec, clue.domain) == ("i32[P 4]", ">= 1")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "zero-based, not 1-based",
+        "numbered from 1, 0 is padding",
+        "1-based in the file and shifted before they come here",
+        "of runs with 1 GPU",
+        "counted from 0, the ranks from one",
+    ],
+)
+def test_places_that_are_not_counted_from_one(said: str) -> None:
+    told = read_text(Text("here", f"ids: (n,) row numbers, int, {said}", near=True), ["ids", "x"])
+    assert told["ids"].domain == ""
 
 
 def test_names_above_what_is_said_of_them_need_no_type() -> None:

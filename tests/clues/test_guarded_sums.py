@@ -11,6 +11,7 @@ from gradcheck_cli.clues.guarded_sums import clues
 jnp: Any = None
 segment_sum: Any = None
 _mask: Any = None
+apply_mask: Any = None
 EPS = 1e-8
 
 
@@ -125,9 +126,13 @@ def by_a_helper(x: Any, w: Any, ids: Any) -> Any:
     return jnp.where(total > 0, total, jnp.ones_like(total))
 
 
+def of_what_is_masked(x: Any, w: Any, ids: Any) -> Any:
+    return jnp.log(jnp.maximum(jnp.sum(w * apply_mask(x, ids)), EPS))
+
+
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(by_a_helper, {"w"}), (of_a_norm, set()), (cast_by_name, {"w"}), (over_another, {"w"}), (of_both_signs, set()), (given_in_part, set()), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
+    [(of_what_is_masked, set()), (by_a_helper, {"w"}), (of_a_norm, set()), (cast_by_name, {"w"}), (over_another, {"w"}), (of_both_signs, set()), (given_in_part, set()), (masked, {"w"}), (mixed, set()), (chosen, {"w"}), (chosen_by_name, {"w"}), (named_otherwise, set()), (clamped, {"w"}), (above_epsilon, {"w"}), (clipped, set()), (of_another, set()), (divided, {"w"}), (leaky, set()), (within, set())],
 )  # fmt: skip
 def test_what_is_not_negative(function: Any, found: set[str]) -> None:
     told = clues([function], ["x", "w"])

@@ -108,9 +108,13 @@ _AT_MOST = re.compile(r"(?:<=|≤|\bat most|\bup to)\s*(?P<most>[^\W\d]\w*)\s*(?
 _FROM_ONE = re.compile(
     r"(?:\bfrom\s+|\bbetween\s+|\bin\s*[\[(]?)1\s*(?:to|and|,|\.\.+|…|up to|through)\s*(?P<most>[^\W\d]\w*)\s*(?![-+*])"
 )
-# `the strings counted from one`: then no place is 0.
+# `the strings counted from one`: then no place is 0, unless the text speaks of that, too.
 _BASED_ON_ONE = re.compile(
-    r"\b(?:count\w*|number\w*|index\w*|start\w*|begin\w*|run\w*)\s+(?:at|from|with)\s+(?:one|1)\b(?![.,]?\d)|\b(?:one|1)-(?:based|indexed)\b",
+    r"\b(?:count(?:ed|ing)|number(?:ed|ing)|index(?:ed|ing))\s+(?:at|from)\s+(?:one|1)\b(?![.,]?\d)|\b(?:one|1)-(?:based|indexed)\b",
+    re.IGNORECASE,
+)
+_SPEAKS_OF_ZERO = re.compile(
+    r"\bnot\b|\bzero|(?<![\d.])0(?![.\d])|\bpad|\bbackground\b|\bblank\b|\bshift|\bconver",
     re.IGNORECASE,
 )
 _LENGTHS = re.compile(r"(?:\w+_)?len(?:gth)?s?")
@@ -239,8 +243,9 @@ def least_integer(name: str, text: str) -> int:
     if _GOES_ON.search(text) is not None and min(_listed(text), default=0) > 0:
         return min(_listed(text))
     counts = _LENGTHS.fullmatch(name) and _COUNTED.search(f"{name} {text}")
-    from_one = _FROM_ONE.search(text) or _BASED_ON_ONE.search(text)
-    return int(from_one is not None or (bool(counts) and not _MAY_BE_EMPTY.search(text)))
+    based = _BASED_ON_ONE.search(text) is not None and not _SPEAKS_OF_ZERO.search(text)
+    from_one = based or _FROM_ONE.search(text) is not None
+    return int(from_one or (bool(counts) and not _MAY_BE_EMPTY.search(text)))
 
 
 _AS_LONG = re.compile(

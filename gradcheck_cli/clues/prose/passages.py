@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -127,12 +128,18 @@ def _in_brackets(quoted: re.Match[str]) -> str:
 
 def passages(text: str, name: str, names: Sequence[str]) -> list[Passage]:
     """Entries first, then mentions in sentences."""
-    in_rows = with_colons(_without_the_result(text.expandtabs(4), names), names)
-    written = spelled_out(shortened(in_one_word(in_rows, names), names), names)
-    lines = _without_results(written.splitlines(), names)
+    lines = _lines_of(text, tuple(names))
     entries = list(_entries(lines, name, names))
     mentions = _mentions("\n".join(lines), name, names)
     return [*entries, *(m for m in mentions if not (entries and m.entry))]
+
+
+@functools.lru_cache(maxsize=64)  # each parameter asks for them
+def _lines_of(text: str, names: tuple[str, ...]) -> list[str]:
+    """The lines of a text with an entry for each parameter, and without those of the results."""
+    in_rows = with_colons(_without_the_result(text.expandtabs(4), names), names)
+    written = spelled_out(shortened(in_one_word(in_rows, names), names), names)
+    return _with_colons(_without_results(written.splitlines(), names), names)
 
 
 def _without_the_result(text: str, names: Sequence[str]) -> str:
@@ -187,7 +194,6 @@ def _entries(lines: Sequence[str], name: str, names: Sequence[str]) -> Iterator[
         rf"^(?P<indent>\s*)(?:[-*•+]\s+|\d+[.)]\s+)?(?P<role>:(?:param|parameter|arg|argument|key|type)\s+(?:[\w.\[\]]+\s+)?)?"
         rf"\*{{0,2}}(?P<head>{listed})\s*(?P<type>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])?\s*(?::|--?(?=\s)(?!\s+(?:and|or|to)\b)|[–—]|=(?=\s*[\[(]))(?P<rest>.*)$"
     )
-    lines = _with_colons(lines, names)
     boundary = re.compile(rf"[,;.]?\s*(?<![\w.])(?:{others})\s*(?::(?!:)|\((?=[^()]*,))")
     mentioned = re.compile(_mention_of([n for n in names if n != name]).pattern + _DESCRIBED)
     for i, line in enumerate(lines):

@@ -30,6 +30,7 @@ _BOTH = re.compile(
     r",?\s+(?P<many>both|all)\s+(?:(?:are|of|have|has|with|the|shapes?)\s+)*"
     rf"(?P<shape>{BRACKETS})" + r"(?P<more>(?:,?\s+(?!and\b|or\b)[a-z\d]+){0,4}(?=[.,;\n]|$))?"
 )
+_SHORT = 2  # letters of names whose plural is another word
 _OTHERWISE = frozenset(["to", "with", "of", "from", "by", "in", "on", "for", "at", "the", "lie", "between"])  # fmt: skip
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
 
@@ -62,7 +63,8 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
 
 def _with_plural_names(text: str, names: Sequence[str]) -> str:
     """The text with `query [B, H], key [B, G], value [B, G]` for `queries [B, H], keys and values [B, G]`."""
-    singular = {plural: name for name in names if (plural := _plural(name)) not in names}
+    several = {_plural(name): name for name in names if len(name) > _SHORT}  # not `as` of `a`
+    singular = {plural: name for plural, name in several.items() if plural not in names}
     each = "|".join(map(re.escape, singular)) or "(?!)"
     last = "|".join(map(re.escape, (*singular, *names)))  # which may have been made one before
     said = re.compile(

@@ -14,15 +14,22 @@ def nodes_of(texts: Iterable[Text]) -> list[ast.AST]:
 
 
 def given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a statement gives a value, each with its own; none where `a, b = b, a` gives them those of each other."""
+    """The names that a statement gives a value, each with its own; none where `a, b = b, a` gives one that of another."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
             names = [target.id for target in targets if isinstance(target, ast.Name)]
-            used = {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
-            if len(names) == len(targets) == len(values) and not used & set(names):
-                yield from zip(names, values, strict=True)
+            if len(names) == len(targets) == len(values):
+                pairs = list(zip(names, values, strict=True))
+                if not any(_uses_another(name, value, names) for name, value in pairs):
+                    yield from pairs
+
+
+def _uses_another(name: str, value: ast.expr, names: Sequence[str]) -> bool:
+    """Does a value rest on another of the names that are given one beside it, or stand for several?"""
+    used = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+    return isinstance(value, ast.Starred) or bool(used & set(names) - {name})
 
 
 def given_once(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:

@@ -59,3 +59,5 @@ def test_shapes_of_several_of_each_are_those_of_one() -> None:
         "query": "f32[B H T D]", "key": "f32[B G T D]", "value": "f32[B G T D]", "bias": "f32[H R]"
     }  # fmt: skip
     assert spelled_out("keys (see below)", names) == "keys (see below)"
+    assert spelled_out("rows of b, as (batch, dim)", ("a", "b")) == "rows of b, as (batch, dim)"
+    assert spelled_out("x is (N, D)", ("x", "i")) == "x is (N, D)"
