@@ -215,7 +215,7 @@ def _has_stated_axes(subject: Subject, opened: Template) -> bool:
     """Has each array of which a source states the axes so many, and of their own sizes?"""
     axes = {hole.path: len(hole.dims) for hole in opened.holes if hole.dims is not None}
     shapes = {leaf.path: leaf.shape for leaf in subject.leaves}
-    stated = all(len(shapes.get(path, ())) == count for path, count in axes.items())
+    stated = all(len(shapes[path]) == axes[path] for path in axes.keys() & shapes.keys())
     return stated and _is_meant(subject, opened)
 
 

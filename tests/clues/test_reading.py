@@ -232,6 +232,19 @@ def test_a_call_with_a_number_is_not_meant_where_the_body_takes_an_axis() -> Non
         assert [clue.source for clue in clues if clue.spec == "f32[]"] == sources
 
 
+def test_a_call_with_truth_values_is_believed_before_a_text_that_says_bool() -> None:
+    def total(x, counted):
+        """Args:
+        counted: bool
+        """
+        return x.sum()
+
+    one = Clue("the call `f(x, mask)` in line 3", "bool[b n]", rank=2, kind=Kind.BOOLS)
+    for called, kind in (({}, Kind.FLAG), ({"counted": one}, Kind.BOOLS)):
+        clues = read(total, parameters_of(total), [], called=called).clues["counted"]
+        assert clues[0].kind is kind
+
+
 def test_what_the_body_chooses_by_is_a_mask() -> None:
     def total(levels, seen):
         """levels, seen: (B, F)."""

@@ -97,3 +97,6 @@ def test_a_rule_that_takes_nothing_is_surely_wrong_where_half_of_its_arrays_have
     refused = [(signature, RuleError("shape", "of another shape"))]
     opened = Template(signature, (*free, ids))
     assert (_broken(opened, Exploration(refused=refused)) is not None) is surely
+    shaped = [(f"x{i}", Leaf(f"x{i}", (3,), "test")) for i in range(4)]
+    small = Gradient(lambda **x: x["x0"]).fit(Signature(tuple(shaped)), "float32")
+    assert _broken(opened, Exploration(refused=refused), [small]) is None  # it takes as many axes
