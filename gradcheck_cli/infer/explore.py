@@ -288,11 +288,12 @@ class Explorer:
         self.steps += 1
         numbers = [tuple(map(solution.number, shape)) for shape in shapes]
         refusal = self._refusal(numbers, ascending)
+        if refusal is None and not solution.turned and self._meets_by_chance(shapes, solution):
+            turned = self._solve(shapes, replace(solution, turned=True), ascending)
+            if turned is not None:
+                return turned
         if refusal is None:
             refusal = self._overread(numbers, ascending) or None
-        if refusal is None and not solution.turned and self._meets_by_chance(numbers):
-            self.steps = 0  # what was solved until now may be chance, too
-            return self._solve(shapes, replace(solution, turned=True, bound={}), ascending)
         if refusal is None:
             return Candidate(shapes, solution, ascending, self.calls)
         if refusal == _TOO_LARGE and solution.scale in _SMALLER:
@@ -316,9 +317,10 @@ class Explorer:
         )
         return self._first_of(shapes, ways, ascending)
 
-    def _meets_by_chance(self, shapes: Sequence[tuple[int, ...]]) -> bool:
-        """Is an axis as long as something that the function closes over? Then an axis that has to be so may seem free."""
-        texts = [str(shape) for shape in shapes]
+    def _meets_by_chance(self, shapes: Shapes, solution: Solution) -> bool:
+        """Is an axis that seems free as long as something that the function closes over? Then it may have to be so."""
+        free = {size for shape in shapes for size in shape if solution.of(size).terms}
+        texts = [f"({solution.number(size)}, 1)" for size in free]
         return bool(made_for(texts, self.gradient.rule_code(), self.template.wholes))
 
     def _first_of(

@@ -565,7 +565,24 @@ def test_an_axis_that_meets_what_is_closed_over_by_chance_is_not_free(length: in
     subject = explored(Rule(weighted), {"x": [Clue("test", "f32[a b c]")]}).subject
     assert subject is not None
     assert shapes(subject)["x"][1] == length
-    assert len(set(shapes(subject)["x"])) == 3
+
+
+def test_sizes_that_meet_what_is_closed_over_and_are_free_stay_as_they_were() -> None:
+    """Where no other sizes are taken, those that were found are."""
+
+    def lucky(x: Any) -> Any:
+        if x.shape != (7, 5):
+            raise ValueError("operands could not be broadcast together")
+        return x * 7
+
+    class Rule(Gradient):
+        def rule_code(self) -> list[Any]:
+            length = 7
+            return [lambda g: g * length]
+
+    subject = explored(Rule(lucky), {"x": [Clue("test", "f32[a b]")]}).subject
+    assert subject is not None
+    assert shapes(subject) == {"x": (7, 5)}
 
 
 def test_a_mask_runs_along_three_at_least_where_it_may() -> None:
