@@ -212,11 +212,14 @@ def _is_meant(subject: Subject, opened: Template) -> bool:
 
 
 def _has_stated_axes(subject: Subject, opened: Template) -> bool:
-    """Has each array of which a source states the axes so many, and of their own sizes?"""
-    axes = {hole.path: len(hole.dims) for hole in opened.holes if hole.dims is not None}
+    """Has each array of which a source states the axes so many, and axes of different names sizes of their own?"""
     shapes = {leaf.path: leaf.shape for leaf in subject.leaves}
-    stated = all(len(shapes[path]) == axes[path] for path in axes.keys() & shapes.keys())
-    return stated and _is_meant(subject, opened)
+    stated = [(h.dims, shapes[h.path]) for h in opened.holes if h.dims and h.path in shapes]
+    if not stated or any(len(dims) != len(shape) for dims, shape in stated):
+        return False
+    pairs = {pair for dims, shape in stated for pair in zip(dims, shape, strict=True)}
+    names, sizes = ({pair[k] for pair in pairs} for k in (0, 1))
+    return len(names) == len(sizes) == len(pairs) and _is_meant(subject, opened)
 
 
 def _is_elementwise(subjects: Sequence[Subject]) -> bool:

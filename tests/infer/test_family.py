@@ -100,3 +100,7 @@ def test_a_rule_that_takes_nothing_is_surely_wrong_where_half_of_its_arrays_have
     shaped = [(f"x{i}", Leaf(f"x{i}", (3,), "test")) for i in range(4)]
     small = Gradient(lambda **x: x["x0"]).fit(Signature(tuple(shaped)), "float32")
     assert _broken(opened, Exploration(refused=refused), [small]) is None  # it takes as many axes
+    square = (("x0", Leaf("x0", (3, 3), "test")),)
+    accidental = Gradient(lambda **x: x["x0"]).fit(Signature(square), "float32")
+    named = Template(signature, (Hole("x0", "float", dims=("n", "m")), Hole("x1", "float")))
+    assert _broken(named, Exploration(refused=refused), [accidental]) is not None
