@@ -30,9 +30,7 @@ _TURNS = frozenset({"abs", "absolute", "square", "exp", "exp2", "expm1", "softpl
 _DEEPEST = 4  # names for other names
 _MASK = re.compile(r"(?:\w+_)?(?:mask|valid|keep|kept|present|seen|active|flag)s?|(?:is|has)_\w+")
 # What makes a mask, and not what a mask has been laid on, as of `apply_mask`.
-_MAKES_A_MASK = re.compile(
-    r"_?(?:(?:make|get|build|create|to|as|lengths?|sequence|padding|valid|causal|rows?|tokens?)_)?masks?"
-)
+_MAKES_A_MASK = re.compile(r"(?!_*(?:apply|add|use|with|fill|lay|put|set)_)(?:\w*_)?masks?")
 _ONES = frozenset({"ones_like", "ones", "zeros_like", "zeros", "full_like"})
 
 

@@ -9,7 +9,6 @@ import itertools
 import math
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -294,8 +293,9 @@ def _counted(parameter: inspect.Parameter, function: Function) -> list[Any]:
 
 def _divided(function: Function, names: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     """Whole numbers for the parameters of which one is divided by another without a rest."""
+    written = _source(function)
     try:
-        tree = ast.parse(textwrap.dedent(_source(function)))
+        tree = ast.parse(f"if 1:\n{written}" if written[:1].isspace() else written)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     return divided(tree, names)

@@ -113,9 +113,10 @@ def _lists_integers(value: object) -> bool:
 
 def _places_named(given: inspect.BoundArguments) -> int | None:
     """How many places the tables of integers among the arguments name; None if there are none."""
-    listed = (np.array(v) if _lists_integers(v) else v for v in given.arguments.values())
-    kinds = ((v, getattr(getattr(v, "dtype", None), "kind", "")) for v in listed)
-    tables = (np.asarray(value) for value, kind in kinds if kind in ("i", "u"))
+    values = list(given.arguments.values())
+    kinds = ((v, getattr(getattr(v, "dtype", None), "kind", "")) for v in values)
+    tables = [np.asarray(value) for value, kind in kinds if kind in ("i", "u")]
+    tables = tables or [np.array(v) for v in values if _lists_integers(v)]  # which may be sizes
     most = max((int(table.max()) for table in tables if table.size), default=-1)
     return most + 1 if most >= 0 else None
 

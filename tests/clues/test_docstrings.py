@@ -705,6 +705,13 @@ def test_places_that_are_counted_from_one() -> None:
     assert (clue.spec, clue.domain) == ("i32[P 4]", ">= 1")
 
 
+def test_what_is_said_of_a_flag_in_brackets_is_no_shape() -> None:
+    told = "Args:\n  training: bool (static, not traced)\n  flip: bool, (default, False)\n  kept: bool, (athlete, skill)"
+    found = read_text(Text("here", told, near=True), ["x", "training", "flip", "kept"])
+    kinds = [found[name].kind for name in ("training", "flip", "kept")]
+    assert kinds == [Kind.FLAG, Kind.FLAG, Kind.BOOLS]
+
+
 @pytest.mark.parametrize(
     "said",
     [

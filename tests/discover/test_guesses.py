@@ -59,8 +59,15 @@ def test_counts_of_which_one_divides_the_other_are_whole() -> None:
         per_group = heads // groups
         return table // per_group
 
-    _, heads, groups = first(attention)
-    assert (heads, groups) == (4, 2)
+    def described(table, heads, groups):
+        """Whose text
+
+        stands at the margin."""
+        return table // (heads // groups)
+
+    for factory in (attention, described):
+        _, heads, groups = first(factory)
+        assert (heads, groups) == (4, 2)
 
 
 class Projection:

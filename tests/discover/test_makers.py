@@ -60,6 +60,8 @@ def test_a_count_of_what_a_table_names_is_no_setting() -> None:
     assert set(Call(make_balance, (np.array([-1, -1]), 0, 7)).settings) == {"n_stations", "steps"}
     assert set(Call(make_balance, ([0, 0, 1, 2], 3, 7)).settings) == {"steps"}
     assert "n_stations" in Call(make_balance, ((2, 2), 3, 7)).settings  # which may be a stride
+    beside = Call(lambda table, widths, n_nodes: table, (np.array([0, 1, 2]), [16, 8], 3))
+    assert "n_nodes" not in beside.settings
 
 
 def test_a_constructors_count_may_be_what_a_table_of_the_method_names() -> None:

@@ -13,7 +13,7 @@ _INTERVAL = rf"(?P<left>[\[(])\s*(?P<low>{_N})\s*,\s*(?P<high>{_N})\s*(?P<right>
 # `(exclusive)` behind an interval in words, and nothing of what: neither end belongs to it.
 _OPEN = (
     r"(?P<open>,?\s*\(?\s*(?:both\s+|(?:both\s+)?end(?:s|points)?\s+|each\s+)?"
-    r"(?:exclusive(?:ly)?|excluded|not included)(?=\s*(?:[).,;]|$)))?"
+    r"(?:exclusive(?:ly)?|excluded|not included)(?=\s*(?:[).,;:–—-]|$)))?"
 )
 _BETWEEN = rf"(?P<strictly>(?<!not\s)strictly\s+)?between\s+(?P<low>{_N})\s+and\s+(?P<high>{_N})(?![\w.]*\d|,\d){_OPEN}"
 # `in the range 5 to 25`, `runs from 0 to about 0.6 in summer`: of the entry, or of the name that a sentence begins with.

@@ -19,7 +19,7 @@ _SORTS = tuple(
          r"(?:int|integer(?!" + _OF_EACH + r"))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
          r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
-        (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!,?\s*\((?:\.\.\.|\w+\s*,))(?!\s*(?:tables?\b|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
+        (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!,?\s*\((?:\.\.\.|(?!(?:optional|default|static|not|required|keyword)\b)\w+\s*,))(?!\s*(?:tables?\b|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
         (Kind.FUNCTION, r"(?:callable|function)\b(?! values?)"),
         (Kind.DTYPE, r"(?:[\w.]+\.)?dtype\b"),
@@ -114,7 +114,7 @@ _BASED_ON_ONE = re.compile(
     re.IGNORECASE,
 )
 _SPEAKS_OF_ZERO = re.compile(
-    r"\bnot\b|\bzero|(?<![\d.])0(?![.\d])|\bpad|\bbackground\b|\bblank\b|\bshift|\bconver",
+    r"\bnot\s+(?:1|one|always|necessarily)\b|(?<!not from )\bzero|(?<![\d.])0(?![.\d])|\bpad|\bbackground\b|\bblank\b|\bshift|\bconver",
     re.IGNORECASE,
 )
 _LENGTHS = re.compile(r"(?:\w+_)?len(?:gth)?s?")
@@ -194,7 +194,7 @@ def array_of_integers(text: str) -> bool:
 
 def array_of_booleans(text: str) -> bool:
     """Does an entry without a shape begin with a mask: `boolean mask`, `bool array`?"""
-    return re.search(r"\b(?:bool\w*|binary) (?:mask|array|tensor|vector|table)|\bbooltensor|^\W*bool\w*,? \(\w+,", text[:60], re.IGNORECASE) is not None  # fmt: skip
+    return re.search(r"\b(?:bool\w*|binary) (?:mask|array|tensor|vector|table)|\bbooltensor|^\W*bool\w*,? \((?!(?:optional|default|static|not|required|keyword)\b)(?:\w+, ?)+\w+\)", text[:60], re.IGNORECASE) is not None  # fmt: skip
 
 
 def named_kind(name: str, dtype: str, about: str) -> str:
