@@ -40,7 +40,9 @@ _POSITIVE_IN_SAMPLES = re.compile(rf"(?:scale|rate|sigma|std|concentration|dof|d
 _INVERTED = re.compile(f"{_SHARES.pattern}|{_POSITIVE_IN_SAMPLES.pattern}")
 _LOGARITHM = re.compile(
     r"(?:\w+_)?log_?(?:scale|std|sigma|var|variance|length_?scale|band(?:width)?|temperature|rate|alpha|beta|amplitude|noise|sd|precision|period|mass|width|radius|gain|decay"
-    r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density|reach|dose|size|speed|clearance|v_?max|[ei]c_?50|k_?m)s?"
+    r"|shape|temp|t|tau|lam(?:bda)?|kappa|nu|ls|amp|diag(?:onal)?|diffusivity|viscosity|ratio|rho|step|step_?size|dt|conc(?:entration)?|depth|slope|freq(?:uency)?|volume|density|reach|dose|size|speed|clearance|v_?max|[ei]c_?50|k_?m"
+    r"|sharpness|stiffness|hardness|roughness|strength|spread|dispersion|curvature|thickness|resistivity|conductance|conductivity|capacity|length|height|distance|area"
+    r"|duration|age|price|titre|tokens|heat|drag|momentum|force|power|energy|pressure|intensity|luminosity|brightness|modulus|exposure|gamma|zeta|prec)s?"
 )
 _LOGARITHM_OF_A_LETTER = re.compile(r"log_[ack]\d?")  # `log_A` has a model's probabilities
 # What such numbers are in models; a source that says `> 0` is believed to the last float.

@@ -23,6 +23,8 @@ from gradcheck_cli.clues.usual_domains import clues, named
         ("weibull", "log_shape", "in [-20, 20]"),
         ("growth", "log_k", "in [-20, 20]"),
         ("hmm", "log_A", ""),
+        ("votes", "log_sharpness", "in [-20, 20]"),
+        ("mixing", "log_tokens", "in [-20, 20]"),
         ("kernel", "log_band", "in [-20, 20]"),
         ("survival", "log_hazard", ""),
         ("choice", "log_class_probs", ""),
