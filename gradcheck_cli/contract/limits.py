@@ -3,7 +3,7 @@
 Formula and linearity are decided over the reals: no row below lets a wrong formula pass. What floats
 are forgiven is measured at each point (A2); the rows say how. Rooms from the numbers up to the worker
 need these, so they stand below all of them. `docs/limits.md` is made from this file by
-`scripts/limits`, and the trials that can be run again are in `benchmarks/limits.py`.
+`scripts/limits`, and the trials that can be run again are in `benchmarks/limits.py`. Long because it is one table.
 """
 
 from __future__ import annotations

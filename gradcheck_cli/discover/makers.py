@@ -24,8 +24,8 @@ from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 _MOST_CALLS = 40
 _EXAMPLES = doctest.DocTestParser()
 _DEPTH = 2
+_MOST_SIZES = 4  # in one tuple
 # `n_stations`, `numNodes`, `ngroups`: how many there are of something.
-_MOST_SIZES = 4
 _COUNTS = re.compile(r"^(?:n|num|number|count)(?:_|[A-Z]|$)|^n[a-z]+$|_(?:count|size)s?$")
 
 

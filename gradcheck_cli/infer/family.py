@@ -169,8 +169,8 @@ def _broken(
     """Shapes that the function takes and its rule refuses, where a source states them.
 
     Where the rule takes other ones, or small ones of as many axes as are stated, it must state them for every array;
-    where it takes none at all, for half of those that are differentiated: beside one table of a stated shape, all others may be what nobody means. A single one
-    is broadcast by no other.
+    where it takes none at all, for half of those that are differentiated: beside one table of a stated shape, all
+    others may be what nobody means. A single one is broadcast by no other.
     Kernels take shapes by accident, for they see none: there what raises has to be wrong whatever these are.
     """
     if explored.subject is not None and explored.subject.kernels:

@@ -70,6 +70,7 @@ class Leads:
 
     def __init__(self, said: Callable[[Path], Said] = said_by) -> None:
         self._said = functools.cache(said)
+        self._led_to = functools.cache(self._imported_by)
         self._word: dict[Path, bool] = {}
         self._library: dict[Path, bool] = {}
 
@@ -92,11 +93,15 @@ class Leads:
                 answers[file] = True
                 return True
             if known is None:
-                led_to = {to for full in self._said(here).imported for to in _files(here, full)}
-                waiting += sorted(led_to - seen)
-                seen |= led_to
+                new = self._led_to(here) - seen
+                waiting += sorted(new)
+                seen |= new
         answers |= dict.fromkeys(seen, False)
         return False
+
+    def _imported_by(self, file: Path) -> set[Path]:
+        """The files of the project that a file imports."""
+        return {to for full in self._said(file).imported for to in _files(file, full)}
 
 
 def words_of(source: str, path: Path) -> Words:

@@ -27,12 +27,14 @@ _MARK = "cgcheck"  # of comments that say something to us
 _TICK = 2_000_000_000  # nanoseconds: what has changed since then may change again at the same time
 
 
+# When a file was changed, in two ways, its size, its place on the disk.
+_State = tuple[int, int, int, int]
+
+
 class Skim(msgspec.Struct, array_like=True, frozen=True):
     """One file as it was."""
 
-    state: tuple[
-        int, int, int, int
-    ]  # when it was changed, in two ways, its size, its place on the disk
+    state: _State
     root: str  # from which its modules are imported
     content: str  # its name
     speaks: bool  # to us, in a comment perhaps
@@ -47,7 +49,7 @@ class Skim(msgspec.Struct, array_like=True, frozen=True):
 class Lead(msgspec.Struct, array_like=True, frozen=True):
     """One file that others lead to, as it was."""
 
-    state: tuple[int, int, int, int]
+    state: _State
     root: str
     said: skimming.Said
 
@@ -131,7 +133,7 @@ def _is_as_it_was(path: Path, known: Skim | Lead) -> bool:
     return _state(found) == known.state and _root(path) == known.root
 
 
-def _state(found: os.stat_result) -> tuple[int, int, int, int]:
+def _state(found: os.stat_result) -> _State:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 

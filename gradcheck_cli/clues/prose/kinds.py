@@ -7,6 +7,8 @@ import re
 from gradcheck_cli.inputs.clue import Kind
 
 _LEAD = r"^[\W_]*(?:(?:an?|the|optional|python|plain|single|positive|non-?negative|non-?zero|small|real|static|learned|learnable|trainable)\s+)*"
+# What stands in brackets behind a sort, `bool (static, not traced)`, may say no shape.
+_AN_AXIS = r"(?!(?:optional|default|static|not|required|keyword)\b)"
 # `integer unit of each slice`: as many as there are of these, and no number of something.
 _OF_EACH = r" (?!(?:number|count|seed|degree|multiple|order|size|power|step)s?\b)[a-z]+ (?:of|for) (?:each|every)\b"
 _SORTS = tuple(
@@ -19,7 +21,7 @@ _SORTS = tuple(
          r"(?:int|integer(?!" + _OF_EACH + r"))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s|\||labels?|indices"
          r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
-        (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!,?\s*\((?:\.\.\.|(?!(?:optional|default|static|not|required|keyword)\b)\w+\s*,))(?!\s*(?:tables?\b|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
+        (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!,?\s*\((?:\.\.\.|" + _AN_AXIS + r"\w+\s*,))(?!\s*(?:tables?\b|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),
         (Kind.WORD, r"(?:str|string)\b(?!\s*(?:or\s|\||array|\[))"),
         (Kind.FUNCTION, r"(?:callable|function)\b(?! values?)"),
         (Kind.DTYPE, r"(?:[\w.]+\.)?dtype\b"),
@@ -194,7 +196,7 @@ def array_of_integers(text: str) -> bool:
 
 def array_of_booleans(text: str) -> bool:
     """Does an entry without a shape begin with a mask: `boolean mask`, `bool array`?"""
-    return re.search(r"\b(?:bool\w*|binary) (?:mask|array|tensor|vector|table)|\bbooltensor|^\W*bool\w*,? \((?!(?:optional|default|static|not|required|keyword)\b)(?:\w+, ?)+\w+\)", text[:60], re.IGNORECASE) is not None  # fmt: skip
+    return re.search(r"\b(?:bool\w*|binary) (?:mask|array|tensor|vector|table)|\bbooltensor|^\W*bool\w*,? \(" + _AN_AXIS + r"(?:\w+, ?)+\w+\)", text[:60], re.IGNORECASE) is not None  # fmt: skip
 
 
 def named_kind(name: str, dtype: str, about: str) -> str:
