@@ -14,6 +14,7 @@ from gradcheck_cli.check.refused import broken
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.richer_subjects import richer_subjects
 from gradcheck_cli.check.unmeant import unless_unmeant
+from gradcheck_cli.check.unnatural import unless_unnatural
 from gradcheck_cli.subject.protocol import Subject
 
 _ONE_IS_ENOUGH = (
@@ -58,4 +59,6 @@ def _with(
         yield outcome + found
     if found.stands_still:
         outcome += GradientOutcome(still=(subject.signature,))
-    yield outcome + unless_unmeant(request, start, subject, found, earlier)
+    for unless in (unless_unmeant, unless_unnatural):
+        found = unless(request, start, subject, found, earlier)
+    yield outcome + found

@@ -8,15 +8,13 @@ are meant.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 
 from gradcheck_cli.check.attempt import attempt
 from gradcheck_cli.check.hints import Opening
-from gradcheck_cli.check.invented import as_notes
+from gradcheck_cli.check.moved_aside import moved_aside, notes_of
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.infer.fewer_axes import as_single_numbers, fewer_axes, single_by_name
 from gradcheck_cli.infer.template import is_guessed
 from gradcheck_cli.inputs.signature import Leaf
@@ -39,7 +37,7 @@ def unless_unmeant(
     said = single_by_name(subject, elsewhere)
     if not found.is_wrong:
         return found
-    told = [*earlier, *(f for f in found.failures if f.severity is Severity.NOTE)]
+    told = [*earlier, *notes_of(found)]
     guessed = _guessed(subject, found)
     single = said or _of_one_number(guessed, subject, found)
     fewer = fewer_axes(request.gradient, subject, guessed) if guessed else ()
@@ -50,16 +48,8 @@ def unless_unmeant(
     ):
         there = sum(attempt(request, lower, start.intents, told), GradientOutcome())
         if there.checked and not there.is_wrong:
-            return there + _moved_aside(_not_told(found, earlier), leaves, few)
+            return there + moved_aside(found, earlier, _why(leaves, few))
     return found
-
-
-def _not_told(found: GradientOutcome, earlier: Sequence[Failure]) -> GradientOutcome:
-    """What was found, without errors all of which were moved aside at other settings, too."""
-    errors = [f for f in found.failures if f.severity is Severity.ERROR]
-    if not all(any(old.rule == f.rule and old.ground == f.ground for old in earlier) for f in errors):  # fmt: skip
-        return found
-    return replace(found, findings=tuple(f for f in found.findings if f not in found.called_wrong))
 
 
 def _guessed(subject: Subject, found: GradientOutcome) -> list[Leaf]:
@@ -87,23 +77,15 @@ def _of_one_number(leaves: Sequence[Leaf], subject: Subject, found: GradientOutc
     return list(leaves) if trials and alike and all(alike) else []
 
 
-def _moved_aside(
-    found: GradientOutcome, leaves: Sequence[Leaf], lower: Sequence[Leaf]
-) -> GradientOutcome:
-    """What was found, as notes that say at which axes, and what to write if these are meant.
-
-    The laws are judged at the other shapes. An error at other settings is told all the same: there the rule
-    may be wrong with fewer axes, too.
-    """
+def _why(leaves: Sequence[Leaf], lower: Sequence[Leaf]) -> str:
+    """At which axes it was found, and what to write if these are meant."""
     many, few = (
         " and ".join(f"{leaf.path}[{_axes(leaf)}]" for leaf in each) for each in (leaves, lower)
     )
     specs = ", ".join(
         f"{leaf.path}={'c64' if leaf.is_complex else 'f32'}[{_axes(leaf)}]" for leaf in leaves
     )
-    why = f"at {many}, which nothing states; at {few} it is right (if it is meant: `# cgcheck: {specs}`)"
-    failures = tuple(replace(f, severity=Severity.NOTE) for f in found.failures)
-    return replace(as_notes(found, why), failures=failures, laws=(), trials=(), inputs=())
+    return f"at {many}, which nothing states; at {few} it is right (if it is meant: `# cgcheck: {specs}`)"
 
 
 def _axes(leaf: Leaf) -> str:

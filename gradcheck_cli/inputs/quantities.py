@@ -1,17 +1,25 @@
 """Quantities that are never negative, or shares of a whole, as a parameter's name says: `pressure`, `slant_range`.
 
 They stand beside those in whose domain the inputs are laid by the name alone (`clues/usual_domains.py`).
-Names are no promise: numbers beyond them are tried all the same, and a wrong formula is wrong there, too. Only
-what floats do there, and autodiff alike, is no reason to fail a build (SEMANTICS A4).
+Names are no promise: numbers beyond them are tried all the same. What floats do there, and autodiff alike, is
+no reason to fail a build (SEMANTICS A4), nor is a formula that is wrong there alone.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from gradcheck_cli.contract.limits import EXPONENT
+from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.project.input_specs import Bounds
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,20 @@ class Quantity:
     high: float
     low_open: bool
     otherwise: str
+
+    def has(self, numbers: Array) -> Array:
+        """Which of these numbers it has."""
+        below = numbers <= self.low if self.low_open else numbers < self.low
+        return np.asarray(~below & (numbers <= self.high))
+
+    @property
+    def bounds(self) -> Bounds:
+        """Its numbers as a comment says them."""
+        if math.isinf(self.high):
+            text = "> 0" if self.low_open else ">= 0"
+        else:
+            text = f"in [{self.low:g}, {self.high:g}]"
+        return Bounds(self.low, self.high, self.low_open, text=text)
 
 
 _POSITIVE = Quantity(0.0, float("inf"), True, "not positive")
@@ -34,9 +56,13 @@ _WORDS = (
     (_POSITIVE, "sd kelvin modulus tenor scale tau pressure gravity precision litre tolerance"),
     (_NOT_NEGATIVE, "range height length dose dosage concentration conc intensity flux speed count population"),
     (_NOT_NEGATIVE, "irradiance luminance radiance amplitude magnitude price cost wage demand quantity hazard"),
+    (_NOT_NEGATIVE, "importance salinity moisture humidity turbidity absorbance brightness luminosity illuminance"),
+    (_NOT_NEGATIVE, "stock harvest salary budget payload fuel mileage delay spacing tooth teeth odds vote click visit"),
+    (_NOT_NEGATIVE, "sharpness steepness roughness hardness"),
     (_NOT_NEGATIVE, "rate strain friction minute hour day week month year gram metre meter"),
     (_SHARE, "prob probability fraction share proportion porosity efficiency albedo emissivity reflectance"),
     (_SHARE, "transmittance occupancy prevalence availability saturation eccentricity"),
+    (_SHARE, "opacity purity coverage viability survival mortality"),
     (_CORRELATION, "corr correlation"),
     (_EXPONENT, "exponent"),
 )  # fmt: skip
@@ -49,6 +75,11 @@ _TAKEN = frozenset({
 })  # fmt: skip
 _INDEX = 2  # letters of an index behind a name
 _NAME = re.compile(r"\w+")
+
+
+def quantity_held_by(leaf: Leaf) -> Quantity | None:
+    """What the name of an argument says, where nothing says its domain."""
+    return None if leaf.is_bounded else quantity_of(leaf.path)
 
 
 @functools.lru_cache(maxsize=1024)

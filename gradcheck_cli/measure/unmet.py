@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import EVERYDAY, TINY_AT_ONCE, half_of_the_digits
-from gradcheck_cli.inputs.quantities import Quantity, quantity_of
-from gradcheck_cli.inputs.signature import Leaf
+from gradcheck_cli.inputs.quantities import quantity_held_by
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.divisors import divided_by_zero
 from gradcheck_cli.measure.exponents import of_no_exponent
@@ -86,14 +85,7 @@ def _raising(m: Measurements) -> Iterator[tuple[Array, str]]:
 def _unnatural(m: Measurements) -> Iterator[tuple[Array, str]]:
     """For each quantity: the rows in which it is none."""
     for leaf, points in zip(m.subject.leaves, m.points, strict=True):
-        quantity = _quantity(leaf)
+        quantity = quantity_held_by(leaf)
         if quantity is not None:
-            numbers = points.reshape(m.count, -1)
-            below = numbers <= quantity.low if quantity.low_open else numbers < quantity.low
-            far = (below | (numbers > quantity.high)).any(axis=1)
+            far = ~quantity.has(points.reshape(m.count, -1)).all(axis=1)
             yield np.asarray(far), f"`{leaf.path}` is {quantity.otherwise}"
-
-
-def _quantity(leaf: Leaf) -> Quantity | None:
-    """What the name of an argument says, where nothing says its domain."""
-    return None if leaf.is_bounded else quantity_of(leaf.path)
