@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,15 @@ class Quantity:
         return np.asarray(~below & (numbers <= self.high))
 
     @property
+    def with_ends(self) -> Quantity:
+        """With the least number, too: a scale that is 0 may be meant, one below is not."""
+        return replace(self, low_open=False, otherwise="negative") if self.low_open else self
+
+    @property
     def bounds(self) -> Bounds:
-        """Its numbers as a comment says them."""
-        if math.isinf(self.high):
-            text = "> 0" if self.low_open else ">= 0"
-        else:
-            text = f"in [{self.low:g}, {self.high:g}]"
-        return Bounds(self.low, self.high, self.low_open, text=text)
+        """Its numbers, and its ends, as a comment says them."""
+        text = ">= 0" if math.isinf(self.high) else f"in [{self.low:g}, {self.high:g}]"
+        return Bounds(self.low, self.high, text=text)
 
 
 _POSITIVE = Quantity(0.0, float("inf"), True, "not positive")

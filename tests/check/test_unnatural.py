@@ -61,3 +61,31 @@ def test_the_line_that_it_offers_is_heard(project: Path) -> None:
     comment = "  # cgcheck: expect(domain: porosity in [-10, 10])"
     (project / "a.py").write_text(source.replace("time):", "time):" + comment, 1))
     assert check_json("a.py", cwd=project).gradient("sink")["verdict"] == "wrong"
+
+
+def test_a_scale_may_be_zero(project: Path) -> None:
+    """Gains are learned from 0 on."""
+    (project / "a.py").write_text('''import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def gated(x, scale):
+    return scale * jnp.tanh(x)
+
+
+def fwd(x, scale):
+    return gated(x, scale), (gated(x, scale), scale)
+
+
+def bwd(kept, g):
+    y, scale = kept
+    bent = y / scale
+    return g * scale * (1 - bent**2), jnp.sum(g * bent) + jnp.zeros_like(scale)
+
+
+gated.defvjp(fwd, bwd)
+''')
+    run = check_json("a.py", cwd=project)
+    assert run.gradient("gated")["verdict"] == "unstable"
+    assert all("of which nothing speaks" not in f["message"] for f in run.findings("gated"))
