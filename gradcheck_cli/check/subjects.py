@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.check.apart_in_floats import apart_in_floats
 from gradcheck_cli.check.attempt import attempt
+from gradcheck_cli.check.excused import excused
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.longer import of_its_formula
@@ -13,8 +14,6 @@ from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.refused import broken
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.check.richer_subjects import richer_subjects
-from gradcheck_cli.check.unmeant import unless_unmeant
-from gradcheck_cli.check.unnatural import unless_unnatural
 from gradcheck_cli.subject.protocol import Subject
 
 _ONE_IS_ENOUGH = (
@@ -59,6 +58,4 @@ def _with(
         yield outcome + found
     if found.stands_still:
         outcome += GradientOutcome(still=(subject.signature,))
-    for unless in (unless_unmeant, unless_unnatural):
-        found = unless(request, start, subject, found, earlier)
-    yield outcome + found
+    yield outcome + excused(request, start, subject, found, outcome, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from gradcheck_cli.clues.documentation import (
@@ -12,12 +13,13 @@ from gradcheck_cli.clues.documentation import (
     own_parameters,
     plain_function,
 )
-from gradcheck_cli.clues.source_text.tree import last_word
+from gradcheck_cli.clues.source_text.tree import last_word, text_of
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Parameter
 from gradcheck_cli.inputs.whole_parts import divided
 
 _MOST = 8
+_DEEP = 2  # functions in functions
 _MAKES = frozenset({"array", "asarray"})
 _LIBRARIES = frozenset({"np", "numpy"})
 _WHOLE = frozenset({"int", "int32", "int64", "long"})
@@ -69,12 +71,36 @@ def _made_array(factory: ast.AST, name: str) -> Kind:
     return Kind.NOTHING
 
 
-def _words(factory: ast.AST, name: str, known: Mapping[str, Any]) -> Iterator[str]:
+def _words(
+    factory: ast.AST, name: str, known: Mapping[str, Any], deep: int = _DEEP
+) -> Iterator[str]:
+    """The words that the option is compared with, here or in a function of the module that it is handed to."""
     for node in ast.walk(factory):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and _is(node.left, name):
             yield from _listed(node.comparators[0], known)
         elif isinstance(node, ast.Subscript) and _is(node.slice, name):
             yield from _listed(node.value, known)
+        elif isinstance(node, ast.Call) and deep:
+            for helper, parameter in _handed_to(node, name, known):
+                yield from _words(helper, parameter, known, deep - 1)
+
+
+def _handed_to(
+    call: ast.Call, name: str, known: Mapping[str, Any]
+) -> Iterator[tuple[ast.AST, str]]:
+    """The function of the same module that a call hands the option to, and what it is called there."""
+    function = known.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    if not isinstance(function, FunctionType) or function.__globals__ is not known:
+        return
+    text = text_of(function)
+    if text is None:
+        return
+    pairs = [
+        *zip(text.parameters, call.args, strict=False),
+        *((k.arg, k.value) for k in call.keywords),
+    ]
+    body = ast.Module(list(text.statements), [])
+    yield from ((body, n) for n, value in pairs if n is not None and _is(value, name))
 
 
 def _is(node: ast.expr, name: str) -> bool:

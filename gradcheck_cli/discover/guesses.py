@@ -44,6 +44,8 @@ _SHAPE_BESIDE = r"`*\s+\[(?P<dims>[^\W\d]\w*(?:,\s*\w+)*),?\]"
 _OF_LENGTH = r"`*\s*:[^.;\n]{0,40}?\b(?:sequence|list|tuple|array|vector|mask)s?\s+of\s+length\s+`*(?P<dims>[A-Z]\w{0,2}|[a-z]|(?:n|num)_\w+)\b(?!\()"
 # `Cells of the raster [G, 2]`.
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
+# `adjacency` is the symmetric (n, n) matrix of counts.
+_IS_AN_ARRAY = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?:[a-z-]+\s+){0,3}?[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)+)[\])](?P<more>\s+(?:[a-z-]+\s+)?(?:array|tensor|matrix|table|mask|grid)\b[^.;\n]*)"
 # `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.
 _OF_THE_ONE = re.compile(
     r"\A\s*[^.\n]*\b(?:table|array|matrix|mask|tensor|grid|map|ids|indices)s?,?\s*[\[(](?P<dims>[^\W\d]\w*(?:,\s*[^\W\d]\w*)+)[\])]"
@@ -68,6 +70,7 @@ _OF_A_KIND = (
 _OF_A_CLASS = r"\b{name}`*\s*[(:]\s*(?:an?\s+|the\s+)?[`:~]*(?P<cls>[A-Z]\w+)"
 # A comment beside a field: `members: np.ndarray  # (E, 2) joint ids`.
 _BESIDE = re.compile(r"^\s*(?P<name>\w+)\s*:[^#\n]*#\s*(?P<said>.*)$", re.MULTILINE)
+_SYMMETRIC = re.compile(r"\b(?:symmetric(?:al)?|undirected)\b", re.IGNORECASE)
 _NONE_OF_THEM = re.compile(r"(?<![\w.])-1\b")
 # `years: number of calendar years in the series`.
 _COUNTS = r"\b{name}\b`*(?:\s*\([^()\n]*\))?\s*:\s*(?:the\s+)?(?:total\s+)?(?:number of|how many)\b"
@@ -147,7 +150,7 @@ def _plain(functions: Sequence[Function], wanted: Mapping[str, Need]) -> list[An
     """The plainest values; a function among them where none is called by its name."""
     return [
         np.float32(0.5), 2, _reals((3,)), *([] if wanted else functions[:1]),
-        np.eye(3, dtype=np.float32), True, "relu",
+        _square(), np.eye(3, dtype=np.float32), True, "relu",
     ]  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     sizes: dict[str, int] = {}
     arrays: dict[str, list[Any]] = {}
     for name in names:
-        patterns = (_OF_A_KIND, _SHAPE_FIRST, _SHAPE, _SHAPE_BESIDE)
+        patterns = (_OF_A_KIND, _SHAPE_FIRST, _IS_AN_ARRAY, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         begun = re.search(rf"\b(?i:{re.escape(name)})\b{_OF_A_WHOLE}", text)
         is_array = re.search(_MADE_AN_ARRAY.format(name=re.escape(name)), written)
@@ -181,11 +184,12 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         shape = tuple(sizes[dim] for dim in dims)
         if match is not None and shape and 0 < math.prod(shape) <= _MOST_NUMBERS:
             whole = re.search(_MADE_WHOLE.format(name=re.escape(name)), written) is not None
-            more = match["more"] if match is said[1] else ""
+            more = match["more"] if match in said[1:3] else ""
             more = match.group() if match is length else more
             tables = sum(np.issubdtype(a.dtype, np.integer) for (a,) in arrays.values())
             is_table = whole or _WHOLE.search(more)
             plain = _integers(shape, "", tables) if is_table else _reals(shape)
+            plain = _mirrored(plain) if _SYMMETRIC.search(match.group()) else plain
             plain = mask(shape, "").value if _MARKS.search(more) else plain
             arrays[name] = [_of_kind(match, shape, tables) if match is said[0] else plain]
     return arrays
@@ -249,6 +253,17 @@ def _reals(shape: tuple[int, ...]) -> Any:
     """Numbers that all differ, and so do their distances: 0.25, 0.5, 0.875, 1.375, …"""
     places = np.arange(np.prod(shape)) % 7
     return (0.25 + (places + places * (places - 1) / 4) / 4).astype(np.float32).reshape(shape)
+
+
+def _square() -> Any:
+    """A symmetric and positive definite matrix that is no multiple of another one; its rows have sums of their own."""
+    return np.array([[2, 1, 0.5], [1, 3, 0.25], [0.5, 0.25, 1.5]], np.float32)
+
+
+def _mirrored(array: Any) -> Any:
+    """The array itself, or for a square one what is above its diagonal below it, too."""
+    is_square = array.ndim == 2 and array.shape[0] == array.shape[1]
+    return np.triu(array) + np.triu(array, 1).T if is_square else array
 
 
 def _integers(shape: tuple[int, ...], said: str, tables: int) -> Any:

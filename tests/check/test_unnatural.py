@@ -65,7 +65,7 @@ def test_the_line_that_it_offers_is_heard(project: Path) -> None:
 
 def test_a_scale_may_be_zero(project: Path) -> None:
     """Gains are learned from 0 on."""
-    (project / "a.py").write_text('''import jax
+    (project / "a.py").write_text("""import jax
 import jax.numpy as jnp
 
 
@@ -85,7 +85,7 @@ def bwd(kept, g):
 
 
 gated.defvjp(fwd, bwd)
-''')
+""")
     run = check_json("a.py", cwd=project)
     assert run.gradient("gated")["verdict"] == "unstable"
     assert all("of which nothing speaks" not in f["message"] for f in run.findings("gated"))

@@ -1087,3 +1087,20 @@ def test_what_is_counted_and_named_is_as_long(text: str, specs: dict[str, str]) 
 )
 def test_an_integer_of_each_is_an_array(said: str, kind: Kind) -> None:
     assert read(f"x: (n,)\nunit: {said}", ["x", "unit"])["unit"].kind is kind
+
+
+@pytest.mark.parametrize(
+    ("said", "domain"),
+    [
+        (
+            "The model. gap is the way to the hands: positive when following, negative when ahead.",
+            "",
+        ),
+        ("The model. Of each track the gap is positive towards the left.", ""),
+        ("The model. gap is the way to the hands: positive, in metres.", "> 0"),
+        ("The gap must be positive, the lane as it is.", "> 0"),
+    ],
+)
+def test_a_sign_that_a_sentence_calls_a_direction_is_no_bound(said: str, domain: str) -> None:
+    found = read_text(Text("here", said, near=True), ["gap", "lane"])
+    assert (found["gap"].domain if "gap" in found else "") == domain

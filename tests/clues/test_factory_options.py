@@ -122,3 +122,29 @@ def test_options_of_which_one_divides_the_other_are_whole(tmp_path) -> None:
     assert {name: (clue.kind, clue.values) for name, clue in found.items()} == {
         "heads": (Kind.WHOLE, (4, 6, 2)), "groups": (Kind.WHOLE, (2, 1))
     }  # fmt: skip
+
+
+HANDED_ON = """
+    def _operator(adjacency, norm):
+        if norm == "sym":
+            return adjacency + adjacency.T
+        return _checked(adjacency, norm=norm)
+
+    def _checked(adjacency, norm):
+        if norm == "row":
+            return adjacency / adjacency.sum(1, keepdims=True)
+        raise ValueError(norm)
+
+    def build(adjacency, norm, loud):
+        matrix = _operator(adjacency, norm)
+
+        def blend(x):
+            return matrix @ x
+        return blend
+    """
+
+
+def test_words_are_read_where_the_option_is_handed_to(tmp_path) -> None:
+    inner = loaded(tmp_path / "handed_on_here.py", HANDED_ON).build(np.eye(3), "sym", True)
+    found = clues(inner, named(["x", "adjacency", "norm", "loud"]))
+    assert {name: clue.values for name, clue in found.items()} == {"norm": ("sym", "row")}

@@ -289,3 +289,26 @@ def test_a_length_is_longer_than_the_window_that_the_function_has() -> None:
     assert list(guesses(framed))[:4] == [[3], [2], [1], [43]]
     assert [43] not in [v for v in guesses(plain) if type(v[0]) is int]
     assert [43] not in [v for v in guesses(of_text) if type(v[0]) is int]
+
+
+def blended(adjacency, weights):
+    """Blend each with its neighbours.
+
+    ``adjacency`` is the symmetric (n, n) matrix of counts; weights is the (n, m) table of their shares.
+    """
+    return np.asarray(adjacency) @ np.asarray(weights)
+
+
+def test_what_is_the_matrix_of_a_shape_has_that_shape() -> None:
+    adjacency, weights = first(blended)
+    assert adjacency.shape == (4, 4)
+    assert weights.shape == (4, 3)
+    assert (adjacency == adjacency.T).all()
+    assert len(set(adjacency.sum(axis=1).tolist())) > 1
+
+
+def test_a_matrix_that_nobody_speaks_of_has_rows_of_their_own() -> None:
+    matrices = [row[0] for row in guesses(lambda q: None) if getattr(row[0], "ndim", 0) == 2]
+    assert len(set(matrices[0].sum(axis=1).tolist())) == 3
+    assert (matrices[0] == matrices[0].T).all()
+    assert (matrices[1] == np.eye(3)).all()

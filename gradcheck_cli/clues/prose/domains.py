@@ -271,7 +271,10 @@ def domain(passage: Passage) -> str:
     """The domain of the parameter as a comment has it; nothing where the passage says none."""
     if passage.kind_only:
         return ""
-    return _of_entry(passage.own or passage.alone) if passage.entry else _of_mention(passage)
+    if passage.entry:
+        return _of_entry(passage.own or passage.alone)
+    found = _of_mention(passage)
+    return "" if found in _OF_A_SIGN and _TWO_WAYS.search(passage.after) else found
 
 
 def branches(text: str, name: str) -> bool:
