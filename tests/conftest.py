@@ -20,8 +20,13 @@ import pytest
 
 from tests.warm import SERVERS, run_here
 
+BYTECODE = "PYTHONPYCACHEPREFIX"
 # PyTorch's compiler imports Triton wherever it is installed, and Triton's LLVM ends a process that has TensorFlow's, too.
 sys.modules.setdefault("triton", None)
+
+# Each run imports cgcheck: where no bytecode is kept, each would compile it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault(BYTECODE, str(Path(tempfile.gettempdir()) / "cgcheck-bytecode"))
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"

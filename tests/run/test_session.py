@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import (
+    BYTECODE,
     FIXTURES,
     RIGHT,
     WRONG,
@@ -140,7 +141,10 @@ def test_five_files_import_jax_once(project: Path) -> None:
     assert (project / "imports.log").read_text().splitlines() == ["jax"]
 
 
-def test_no_bytecode_is_written_beside_user_files(project: Path) -> None:
+def test_no_bytecode_is_written_beside_user_files(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(BYTECODE)
     package = project / "pack"
     package.mkdir()
     (package / "__init__.py").write_text("")
