@@ -34,6 +34,7 @@ _SIZES, _REALS = (
 _OF_KIND: dict[str, tuple[Any, ...]] = {"int": (3, 2, 1), "float": (0.5, 2.0), "bool": (True,)}
 _SEVERAL = 3  # where any number would do
 _AXES = (4, 3, 5, 2, 7)  # sizes of axes that a text names
+_CROSSES = ("x", "×", "by")
 # From an entry's name to its shape, within one sentence.
 _SHAPE = r"\W*[:(–-][^.;\n]*?\b(?:array|tensor|matrix|vector|shape)\b[^.;\n\[(]*[`(]*[\[(](?P<dims>\w+(?:,\s*\w+)*),?[\])]"
 # Right behind it: `prey_mass: (Q,) body masses`.
@@ -46,6 +47,10 @@ _OF_LENGTH = r"`*\s*:[^.;\n]{0,40}?\b(?:sequence|list|tuple|array|vector|mask)s?
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
 # `adjacency` is the symmetric (n, n) matrix of counts.
 _IS_AN_ARRAY = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?:[a-z-]+\s+){0,3}?[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)+)[\])](?P<more>\s+(?:[a-z-]+\s+)?(?:array|tensor|matrix|table|mask|grid)\b[^.;\n]*)"
+# `sharers: lines x people, true where …`: words, and no numbers.
+_CROSSED = r"`*\s*:\s*`*(?P<dims>[a-z_]+\s+(?:x|×|by)\s+[a-z_]+)`*(?=\s*[,.;(\n]|\s*$)"
+# `the entry of each receipt line`, beside an array whose axis is called so.
+_OF_EACH = r"\b{name}\b`*\s*:[^;\n]*?\b(?:each|every|per)\s+(?:[a-z]+\s+)?(?P<what>[a-z]+)\b"
 # `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.
 _OF_THE_ONE = re.compile(
     r"\A\s*[^.\n]*\b(?:table|array|matrix|mask|tensor|grid|map|ids|indices)s?,?\s*[\[(](?P<dims>[^\W\d]\w*(?:,\s*[^\W\d]\w*)+)[\])]"
@@ -169,7 +174,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
     sizes: dict[str, int] = {}
     arrays: dict[str, list[Any]] = {}
     for name in names:
-        patterns = (_OF_A_KIND, _SHAPE_FIRST, _IS_AN_ARRAY, _SHAPE, _SHAPE_BESIDE)
+        patterns = (_OF_A_KIND, _SHAPE_FIRST, _IS_AN_ARRAY, _CROSSED, _SHAPE, _SHAPE_BESIDE)
         said = [re.search(rf"\b{re.escape(name)}\b{pattern}", text) for pattern in patterns]
         begun = re.search(rf"\b(?i:{re.escape(name)})\b{_OF_A_WHOLE}", text)
         is_array = re.search(_MADE_AN_ARRAY.format(name=re.escape(name)), written)
@@ -179,6 +184,7 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         if match is not None and match is said[-1] and "," not in match["dims"]:
             match = match if match["dims"] in certain else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
+        dims = [d for d in dims if d not in _CROSSES] if match is said[3] else dims
         for dim in dims:
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
         shape = tuple(sizes[dim] for dim in dims)
@@ -192,7 +198,18 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
             plain = _mirrored(plain) if _SYMMETRIC.search(match.group()) else plain
             plain = mask(shape, "").value if _MARKS.search(more) else plain
             arrays[name] = [_of_kind(match, shape, tables) if match is said[0] else plain]
-    return arrays
+    return {**arrays, **dict(_of_each([n for n in names if n not in arrays], text, written, sizes))}
+
+
+def _of_each(
+    names: Sequence[str], text: str, written: str, sizes: Mapping[str, int]
+) -> Iterator[tuple[str, list[Any]]]:
+    """A number, or a place, for each entry along an axis that another array has: `the price of each line`."""
+    for name in names:
+        said = re.search(_OF_EACH.format(name=re.escape(name)), text)
+        size = 0 if said is None else sizes.get(said["what"]) or sizes.get(said["what"] + "s", 0)
+        if size:
+            yield name, [_integers((size,), "", 0) if places(name, written) else _reals((size,))]
 
 
 def _objects(

@@ -1,4 +1,4 @@
-"""The domain of a function without one: lengths from one on, families of arrays, where plain numbers give no value."""
+"""The domain of a function without one: lengths from one on, families of arrays, other sizes, where plain numbers give no value."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 
 # From the widest to the narrowest.
 _FAMILIES = ("positive", "spd", "orthogonal", "unit", "simplex", "sorted")
+# Kelvins beside shares, or hundredths beside hundreds: where a function takes one in another unit than the rest.
+_SIZES = ((100.0, 1000.0), (1e-3, 0.1))
 _SQUARE = ("spd", "orthogonal")
 _LOOKED_AT, _FEWEST = 24, 4
 _TAME = 1e3  # what overflows says nothing of a domain
@@ -56,23 +58,37 @@ def at_home(
         if _share(there, rows) >= _MOSTLY:
             return there
     # Floats alone judge families: where they are numbers anyway, these say nothing.
-    if has_values or any(leaf.is_bounded for leaf in subject.leaves):
+    if has_values:
         return subject
+    bounded = any(leaf.is_bounded for leaf in subject.leaves)
+    for domain, names in (*_sizes(subject), *(() if bounded else _families(subject))):
+        moved = [
+            domain.into(r, fmt) if leaf.path in names else r
+            for leaf, r in zip(subject.leaves, rows, strict=True)
+        ]
+        if _share(subject, moved) < _MOSTLY:
+            continue
+        try:
+            return gradient.fit(_within(subject.signature, names, domain), subject.dtype)
+        except (Rejected, RuleError):
+            return subject
+    return subject
+
+
+def _families(subject: Subject) -> Iterator[tuple[Domain, Sequence[str]]]:
+    """Each family for all arguments that may be of it, then for one of them after the other."""
     for family in _FAMILIES:
-        domain = Domain(Bounds(family=family, text=family))
         chosen = [leaf.path for leaf in subject.leaves if _fits(family, leaf)]
         for names in dict.fromkeys((tuple(chosen), *((name,) for name in chosen))):
-            moved = [
-                domain.into(r, fmt) if leaf.path in names else r
-                for leaf, r in zip(subject.leaves, rows, strict=True)
-            ]
-            if _share(subject, moved) < _MOSTLY:
-                continue
-            try:
-                return gradient.fit(_within(subject.signature, names, domain), subject.dtype)
-            except (Rejected, RuleError):
-                return subject
-    return subject
+            yield Domain(Bounds(family=family, text=family)), names
+
+
+def _sizes(subject: Subject) -> Iterator[tuple[Domain, Sequence[str]]]:
+    """Each size for one argument after the other of which nothing says how large it is, beside others."""
+    free = [leaf.path for leaf in subject.leaves if not leaf.is_bounded]
+    for low, high in _SIZES if len(subject.leaves) > 1 else ():
+        bounds = Bounds(low, high, text=f"in [{low:g}, {high:g}]")
+        yield from ((Domain(bounds), (name,)) for name in free)
 
 
 def _with_other_tables(signature: Signature) -> Iterator[Signature]:

@@ -1104,3 +1104,24 @@ def test_an_integer_of_each_is_an_array(said: str, kind: Kind) -> None:
 def test_a_sign_that_a_sentence_calls_a_direction_is_no_bound(said: str, domain: str) -> None:
     found = read_text(Text("here", said, near=True), ["gap", "lane"])
     assert (found["gap"].domain if "gap" in found else "") == domain
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sharp, 0-d, in 1/V.",
+        "sharp: 0-d tensor",
+        "sharp (0-d)",
+        "sharp is a zero-dimensional array",
+        "``sharp`` in cm, a scalar.",
+        "sharp in 1/V, 0-d.",
+    ],
+)
+def test_what_has_no_axes_is_a_number(said: str) -> None:
+    text = f"volts (stacks, cells); {said}"
+    assert read_text(Text("here", text, near=True), ["volts", "sharp"])["sharp"].spec == "f32[]"
+
+
+@pytest.mark.parametrize("said", ["sharp (0-d or (n,))", "sharp: a 0-d array or (n,)"])
+def test_what_may_have_no_axes_may_have_some(said: str) -> None:
+    assert read_text(Text("here", said, near=True), ["sharp"])["sharp"].spec == "f32[n]"

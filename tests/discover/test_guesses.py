@@ -312,3 +312,21 @@ def test_a_matrix_that_nobody_speaks_of_has_rows_of_their_own() -> None:
     assert len(set(matrices[0].sum(axis=1).tolist())) == 3
     assert (matrices[0] == matrices[0].T).all()
     assert (matrices[1] == np.eye(3)).all()
+
+
+def till(item_ids, sharers, rate):
+    """Close over a month of receipts.
+
+    item_ids: the price list entry of each receipt line (the same things come week after week).
+    sharers:  lines x people, truthy where a person takes part in a line.
+    rate: how much is saved per year
+    """
+    part = np.asarray(sharers, dtype=float)
+    return lambda prices: prices[item_ids] @ part * rate
+
+
+def test_lines_by_people_and_what_is_said_of_each_line() -> None:
+    item_ids, sharers, rate = first(till)
+    assert sharers.shape == (4, 3)
+    assert item_ids.tolist() == [0, 1, 2, 0]
+    assert np.ndim(rate) == 0

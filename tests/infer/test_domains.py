@@ -182,3 +182,24 @@ def test_counts_that_leave_room_for_the_places_of_another_table() -> None:
     points = [F32.round(np.random.default_rng(5).standard_normal((40, 3)))]
     there = at_home(gradient, subject, points, subject.primal_values(points), F32)
     assert dict(there.signature.arguments)["counts"].value.tolist() == [3, 2]
+
+
+def arrhenius(share, kelvin):
+    with np.errstate(all="ignore"):
+        return share / np.exp(1268 * (1 / 303 - 1 / np.float32(kelvin)), dtype=np.float32)
+
+
+def test_an_argument_in_another_unit_than_the_rest_is_moved_alone() -> None:
+    _, there = home(arrhenius, Leaf("share", (4,), "test"), Leaf("kelvin", (4,), "test"))
+    share, kelvin = there.leaves
+    assert share.domain is None
+    assert kelvin.domain is not None
+    assert kelvin.domain.text == "in [100, 1000]"
+
+
+def test_what_somebody_bounds_stays_within() -> None:
+    bounded = Domain(Bounds(0, 1, text="in [0, 1]"))
+    _, there = home(
+        arrhenius, Leaf("share", (4,), "test"), Leaf("kelvin", (4,), "test", domain=bounded)
+    )
+    assert there.leaves[1].domain == bounded

@@ -150,3 +150,10 @@ def test_three_tables_differ_from_each_other_and_hold_several_integers(
 @pytest.mark.parametrize("shape", [(3,), (4,), (2, 3), (3, 2)])
 def test_three_masks_differ_from_each_other(shape: tuple[int, ...]) -> None:
     assert len({mask(shape, "test", turn).value.tobytes() for turn in range(3)}) == 3
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (3, 5), (6, 10)])
+def test_a_table_adds_to_one_place_twice_in_some_column(shape: tuple[int, int]) -> None:
+    values = table(shape, shape[0], "test").value
+    assert any(len(set(column)) < len(column) for column in values.T.tolist())
+    assert len({tuple(row) for row in values.tolist()}) == len(values)

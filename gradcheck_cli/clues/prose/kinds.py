@@ -159,7 +159,7 @@ def sort_in_sentence(before: str, after: str) -> Kind:
         r"\s+\(\s*\)(?!\s*or\s*\(\s*\w+\s*[,)])", after
     ):
         return Kind.NUMBER
-    match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|,)\s+(?:both\s+|all\s+)?|(?=an?\s|scalars?\b))(?P<clause>[^.;]*))", after)  # fmt: skip
+    match = re.match(r"\s*(?:\((?P<inner>[^()]*)\)|(?:(?:is|are|:|(?:in\s+[\w/%°^²³·-]{1,8})?,)\s+(?:both\s+|all\s+)?|(?=an?\s|scalars?\b))(?P<clause>[^.;]*))", after)  # fmt: skip
     if match is None:
         return Kind.NOTHING
     said = _RETURNS.split(match["inner"] or match["clause"] or "")[0]

@@ -90,11 +90,17 @@ class Passage:
     is_signal: bool = False  # the name is one of what has one axis: a kernel, a signal
 
 
+# `sharp, 0-d, in 1/V`, `a zero-dimensional tensor`
+_NO_AXES = re.compile(
+    r"(?<![\w.-])(?:0-?d(?:im(?:ensional)?)?|zero-?dim(?:ensional)?|rank[- ]?0)(?![\w-])(?:\s+(?:array|tensor|value)s?\b)?"
+)
+
+
 def plain(text: str) -> str:
     """The text without marks of RST, Markdown and LaTeX."""
     for old, new in ((_ROLE, r"\1"), *_LATEX):
         text = old.sub(new, text)
-    text = re.sub(r"``?([^`\n]+)``?", r"\1", text)
+    text = _NO_AXES.sub("scalar", re.sub(r"``?([^`\n]+)``?", r"\1", text))
     text = _in_radians(_TYPED.sub(r"\g<type> of shape (\g<dims>)", text))
     text = _with_brackets(text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
