@@ -58,6 +58,7 @@ _ROWS = re.compile(
 )
 # A row of plain numbers. They rise, as frequencies and knots do, and none is another's double.
 _FLOATS = re.compile(r"(?:\w+\.)*(?:Sequence|Iterable)\[float\]")
+_SEVERAL = 3  # where any number would do
 _UNEVEN = (0.5, 1.25, 2.0)
 _TWO_ARRAYS = "[f32[n d], f32[n d]]"
 
@@ -93,6 +94,15 @@ def annotated(parameters: Sequence[Parameter]) -> dict[str, str]:
         for name, clue in found.items()
         if clue is not None and clue.spec and clue.kind not in (Kind.NUMBER, Kind.WORD)
     }
+
+
+def whole_numbers(name: str, annotation: str) -> tuple[int, ...]:
+    """Several whole numbers for what is annotated as such, the lower ones first where any count will do; none for anything else."""
+    clue = _clue(name, annotation)
+    if clue is None or clue.kind is not Kind.SHAPE:
+        return ()
+    stated = next((value for value in clue.values if isinstance(value, tuple)), None)
+    return stated or tuple(sorted(usual_sizes(name, _SEVERAL)[0]))
 
 
 def _clue(name: str, annotation: str) -> Clue | None:

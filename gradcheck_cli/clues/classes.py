@@ -186,6 +186,8 @@ def field_texts(cls: Any) -> dict[str, str]:
 def _text(annotation: Any) -> str:
     if isinstance(annotation, str):
         return annotation
+    if getattr(annotation, "__args__", ()):  # `Sequence[int]`: its name alone is `Sequence`
+        return str(annotation)
     forward = getattr(annotation, "__forward_arg__", None)
     return str(forward or getattr(annotation, "__name__", annotation))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gradcheck_cli.clues.annotations import annotated
+from gradcheck_cli.clues.annotations import annotated, whole_numbers
 from gradcheck_cli.clues.classes import from_fields, is_configuration, setting_of
 from gradcheck_cli.discover.makers import objects_of
 from gradcheck_cli.infer.calls import argument
@@ -91,6 +91,8 @@ def _object(
         spec = annotated([Parameter(field, 0, True, False, annotation=annotation)]).get(field)
         if spec is not None:
             return specified(path, parse(f"{field}={spec}")[field], f"the annotation of {path}")
+        if numbers := whole_numbers(field, annotation):
+            return Fixed(numbers, repr(numbers), f"the annotation of {path}", path=path)
         clues = hints.clues.get(path, ())
         is_array = stated_kind(clues) is Kind.ARRAY
         plain = is_array or len(field) == 1  # `y` of a point is no label
