@@ -41,19 +41,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--only", default="", help="modules whose name holds this")
+    parser.add_argument("--every", type=int, default=1, help="each n-th fault alone")
+    parser.add_argument(
+        "--faults-only", action="store_true", help="without the kernels as they are"
+    )
     given = parser.parse_args()
     folders = given.folders or sorted(
         p for p in Path(__file__).with_suffix("").iterdir() if p.is_dir()
     )
     for folder in folders:
-        _measure(folder, given.only)
+        faults = json.loads((folder / "mutations.json").read_text(encoding="utf-8"))
+        faults = [fault for fault in faults if given.only in fault["module"]]
+        right = [] if given.faults_only else list(_originals(folder, faults))
+        _measure(folder, right, faults[:: given.every])
 
 
-def _measure(folder: Path, only: str) -> None:
-    faults = json.loads((folder / "mutations.json").read_text(encoding="utf-8"))
-    faults = [fault for fault in faults if only in fault["module"]]
+def _measure(folder: Path, right: Sequence[Changed], faults: Sequence[dict[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as place:
-        right, wrong = list(_originals(folder, faults)), list(_changed(folder, faults, Path(place)))
+        wrong = list(_changed(folder, faults, Path(place)))
         print(f"{folder.name}: {len(right)} kernels, {len(wrong)} faults", flush=True)
         alarms = list(_told(right, singly=True))
         found = list(_told(wrong, singly=False))

@@ -29,6 +29,6 @@ def moved_aside(found: GradientOutcome, earlier: Sequence[Failure], why: str) ->
 def _not_told(found: GradientOutcome, earlier: Sequence[Failure]) -> GradientOutcome:
     """What was found, without errors all of which were moved aside at other settings, too."""
     errors = [f for f in found.failures if f.severity is Severity.ERROR]
-    if not all(any(old.rule == f.rule and old.ground == f.ground for old in earlier) for f in errors):  # fmt: skip
+    if not errors or not all(any(old.rule == f.rule and old.ground == f.ground for old in earlier) for f in errors):  # fmt: skip
         return found
     return replace(found, findings=tuple(f for f in found.findings if f not in found.called_wrong))

@@ -76,6 +76,11 @@ class GradientOutcome:
         """Do the findings say that the rule is wrong?"""
         return bool(self.called_wrong)
 
+    @property
+    def formula_holds(self) -> bool:
+        """Was the formula held to the truth wherever it was asked, and is it right?"""
+        return self.law("formula") is Outcome.PASS and not self.is_wrong
+
     def __add__(self, more: GradientOutcome) -> GradientOutcome:
         return GradientOutcome(
             checked=self.checked or more.checked,

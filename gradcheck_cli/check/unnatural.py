@@ -13,11 +13,12 @@ from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.moved_aside import moved_aside, notes_of
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.contract.report import Severity
+from gradcheck_cli.contract.report import Severity, Verdict
 from gradcheck_cli.infer.natural import natural
 from gradcheck_cli.inputs.quantities import Quantity
-from gradcheck_cli.measure.failure import Failure
+from gradcheck_cli.measure.failure import Failure, Kind
 from gradcheck_cli.measure.unnatural import far_off
+from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import Subject
 
 
@@ -28,26 +29,26 @@ def unless_unnatural(
     found: GradientOutcome,
     earlier: Sequence[Failure],
 ) -> GradientOutcome:
-    """What was found at the subject, as notes beside what is found at numbers that its quantities have, if that is no error."""
-    quantities = _far_off(found) if found.is_wrong else {}
+    """What was found at the subject, as notes beside what is found at numbers that its quantities have, if the formula is right there."""
+    quantities = _far_off(found) if found.is_wrong and not start.hints.signs else {}
     there = natural(request.gradient, subject, quantities) if quantities else None
     if there is None:
         return found
     told = [*earlier, *notes_of(found)]
     elsewhere = sum(attempt(request, there, start.intents, told), GradientOutcome())
-    if elsewhere.checked and not elsewhere.is_wrong:
+    if elsewhere.formula_holds:
         return elsewhere + moved_aside(found, earlier, _why(quantities))
     return found
 
 
 def _far_off(found: GradientOutcome) -> Mapping[str, Quantity]:
-    """The quantities that have other numbers wherever the rule is called wrong."""
+    """The quantities that have other numbers wherever the formula is wrong, and nothing else is."""
     errors = [f for f in found.failures if f.severity is Severity.ERROR]
-    if not found.trials or any(f.everywhere for f in errors):
+    wrong = [f for f in errors if find(f.rule).verdict is Verdict.WRONG]
+    of_formula = all(f.ground.kind is Kind.FORMULA and not f.everywhere for f in wrong)
+    if len(found.trials) != 1 or not of_formula:
         return {}
-    m = found.trials[-1].m
-    rows = [f.row for f in errors]
-    return far_off(m, rows) if all(row < m.count for row in rows) else {}
+    return far_off(found.trials[0].m, [f.row for f in wrong])
 
 
 def _why(quantities: Mapping[str, Quantity]) -> str:

@@ -47,8 +47,8 @@ _OF_LENGTH = r"`*\s*:[^.;\n]{0,40}?\b(?:sequence|list|tuple|array|vector|mask)s?
 _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d])(?P<dims>[^\W\d]\w*(?:,\s*\w+)+)\]"
 # `adjacency` is the symmetric (n, n) matrix of counts.
 _IS_AN_ARRAY = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?:[a-z-]+\s+){0,3}?[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)+)[\])](?P<more>\s+(?:[a-z-]+\s+)?(?:array|tensor|matrix|table|mask|grid)\b[^.;\n]*)"
-# `sharers: lines x people, true where …`: words, and no numbers.
-_CROSSED = r"`*\s*:\s*`*(?P<dims>[a-z_]+\s+(?:x|×|by)\s+[a-z_]+)`*(?=\s*[,.;(\n]|\s*$)"
+# `sharers: lines x people, true where …`: plurals, and an array is made of it.
+_CROSSED = r"`*\s*:\s*`*(?P<dims>[a-z_]+s\s+(?:x|×|by)\s+(?:[a-z_]+s|people))`*(?=\s*[,.;(\n]|\s*$)"
 # `the entry of each receipt line`, beside an array whose axis is called so.
 _OF_EACH = r"\b{name}\b`*\s*:[^;\n]*?\b(?:each|every|per)\s+(?:[a-z]+\s+)?(?P<what>[a-z]+)\b"
 # `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.
@@ -184,7 +184,8 @@ def _stated_arrays(function: Function, names: Sequence[str]) -> dict[str, list[A
         if match is not None and match is said[-1] and "," not in match["dims"]:
             match = match if match["dims"] in certain else None
         dims = [] if match is None else re.findall(r"\w+", match["dims"])
-        dims = [d for d in dims if d not in _CROSSES] if match is said[3] else dims
+        if match is not None and match is said[3]:
+            dims = [d for d in dims if d not in _CROSSES] if is_array else []
         for dim in dims:
             sizes.setdefault(dim, int(dim) if dim.isdigit() else _AXES[len(sizes) % len(_AXES)])
         shape = tuple(sizes[dim] for dim in dims)

@@ -37,10 +37,12 @@ def at_home(
     values: Sequence[Array],
     fmt: Format,
     outside: Array | None = None,
+    too_far: Array | None = None,
 ) -> Subject:
     """The subject as it is, or fitted with domains in which it has values most of the time.
 
-    `values` are what it gave at the points; `outside` says where it has none over the reals, whatever floats give.
+    `values` are what it gave at the points; `outside` says where it has none over the reals, whatever floats give,
+    and `too_far` where no float holds what it has.
     """
     tame = np.all([(np.abs(p.reshape(len(p), -1)) <= _TAME).all(axis=1) for p in points], axis=0)
     rows = [p[tame][:_LOOKED_AT] for p in points]
@@ -61,7 +63,10 @@ def at_home(
     if has_values:
         return subject
     bounded = any(leaf.is_bounded for leaf in subject.leaves)
-    for domain, names in (*_sizes(subject), *(() if bounded else _families(subject))):
+    # Where the reals have a number that the floats do not reach, it is these that are to be told of.
+    is_too_far = too_far is not None and bool(too_far[tame][:_LOOKED_AT].mean() > 1 - _SELDOM)
+    homes = (*(_sizes(subject) if is_too_far else ()), *(() if bounded else _families(subject)))
+    for domain, names in homes:
         moved = [
             domain.into(r, fmt) if leaf.path in names else r
             for leaf, r in zip(subject.leaves, rows, strict=True)

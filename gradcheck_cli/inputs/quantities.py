@@ -24,12 +24,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The numbers that a quantity has, and how a report calls the others."""
+    """The numbers that a quantity has, and how a report calls the others; `surely`, if nobody gives it a sign or another scale."""
 
     low: float
     high: float
     low_open: bool
     otherwise: str
+    surely: bool = False
 
     def has(self, numbers: Array) -> Array:
         """Which of these numbers it has."""
@@ -38,7 +39,7 @@ class Quantity:
 
     @property
     def with_ends(self) -> Quantity:
-        """With the least number, too: a scale that is 0 may be meant, one below is not."""
+        """With the least number, too: what is 0 may be meant, what lies below is not."""
         return replace(self, low_open=False, otherwise="negative") if self.low_open else self
 
     @property
@@ -54,17 +55,23 @@ _SHARE = Quantity(0.0, 1.0, False, "outside of 0 to 1")
 _CORRELATION = Quantity(-1.0, 1.0, False, "outside of -1 to 1")
 _EXPONENT = Quantity(-EXPONENT.value, EXPONENT.value, False, "larger than any exponent that is met")
 
+# Of a strain, a flux or a price the name is a habit; of a porosity it is the meaning.
+_SURELY_POSITIVE = replace(_POSITIVE, surely=True)
+_SURELY_NOT_NEGATIVE = replace(_NOT_NEGATIVE, surely=True)
+_SURELY_A_SHARE = replace(_SHARE, surely=True)
+
 _WORDS = (
-    (_POSITIVE, "sd kelvin modulus tenor scale tau pressure gravity precision litre tolerance"),
-    (_NOT_NEGATIVE, "range height length dose dosage concentration conc intensity flux speed count population"),
-    (_NOT_NEGATIVE, "irradiance luminance radiance amplitude magnitude price cost wage demand quantity hazard"),
-    (_NOT_NEGATIVE, "importance salinity moisture humidity turbidity absorbance brightness luminosity illuminance"),
-    (_NOT_NEGATIVE, "stock harvest salary budget payload fuel mileage delay spacing tooth teeth odds vote click visit"),
-    (_NOT_NEGATIVE, "sharpness steepness roughness hardness"),
-    (_NOT_NEGATIVE, "rate strain friction minute hour day week month year gram metre meter"),
-    (_SHARE, "prob probability fraction share proportion porosity efficiency albedo emissivity reflectance"),
-    (_SHARE, "transmittance occupancy prevalence availability saturation eccentricity"),
-    (_SHARE, "opacity purity coverage viability survival mortality"),
+    (_POSITIVE, "sd modulus tenor scale tau pressure gravity precision tolerance"),
+    (_SURELY_POSITIVE, "kelvin litre"),
+    (_NOT_NEGATIVE, "range height flux speed magnitude amplitude price cost wage demand quantity hazard"),
+    (_NOT_NEGATIVE, "rate strain friction minute hour day week month year delay stock budget vote steepness"),
+    (_SURELY_NOT_NEGATIVE, "length dose dosage concentration conc count population irradiance luminance radiance"),
+    (_SURELY_NOT_NEGATIVE, "brightness luminosity illuminance intensity importance salinity moisture humidity turbidity"),
+    (_SURELY_NOT_NEGATIVE, "harvest salary payload fuel mileage spacing tooth teeth odds click visit"),
+    (_SURELY_NOT_NEGATIVE, "sharpness roughness hardness gram metre meter"),
+    (_SHARE, "saturation eccentricity share coverage"),
+    (_SURELY_A_SHARE, "prob probability fraction proportion porosity efficiency albedo emissivity reflectance"),
+    (_SURELY_A_SHARE, "transmittance occupancy prevalence availability opacity purity viability survival mortality"),
     (_CORRELATION, "corr correlation"),
     (_EXPONENT, "exponent"),
 )  # fmt: skip
@@ -80,8 +87,11 @@ _NAME = re.compile(r"\w+")
 
 
 def quantity_held_by(leaf: Leaf) -> Quantity | None:
-    """What the name of an argument says, where nothing says its domain."""
-    return None if leaf.is_bounded else quantity_of(leaf.path)
+    """What the name of an argument says, where nothing says its domain, and its default is none of the others."""
+    quantity = None if leaf.is_bounded else quantity_of(leaf.path)
+    if quantity is None or (leaf.centre is not None and not quantity.has(np.asarray(leaf.centre))):
+        return None
+    return quantity
 
 
 @functools.lru_cache(maxsize=1024)

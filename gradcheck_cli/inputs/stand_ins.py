@@ -135,12 +135,16 @@ def _with_one_alone(values: Array) -> Array:
 def _rows_apart(rows: Array, count: int) -> Array:
     """The table with rows that differ: two that are alike are edges that all begin where they end.
 
-    In every other column two rows in turn have the same integer: what is added to one place twice is more than once.
+    Of several columns every other one has the same integer in two rows in turn, unless a row would then hold one
+    integer alone: what is added to one place twice is more than once.
     """
     if len(rows) < 2 or rows.shape[1] == 0 or (rows != rows[0]).any():
         return rows
-    steps = np.arange(len(rows))[:, None] // np.where(np.arange(rows.shape[1]) % 2, 2, 1)
-    return np.asarray((rows + steps) % count)
+    steps = np.arange(len(rows))[:, None]
+    apart = (rows + steps) % count
+    slower = (rows + steps // np.where(np.arange(rows.shape[1]) % 2, 2, 1)) % count
+    holds_one = (slower == slower[:, :1]).all(axis=1).any()
+    return np.asarray(apart if rows.shape[1] < _COLUMNS or holds_one else slower)
 
 
 def _unlike(rows: Array) -> Array:

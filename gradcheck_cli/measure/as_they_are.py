@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from gradcheck_cli.reals.program import Program, Slot, Step, alive
 _SUMS = frozenset({"add", "add_any", "sub", "neg"})
 _OF_SIGNS = frozenset({"abs", "sign"})
 _COMPARE = frozenset({"max", "min", "gt", "ge", "lt", "le", "clamp"})
+_ASK = _OF_SIGNS | _COMPARE
+_OF_FACTORS = _SUMS | {"mul", "div"}  # the sign of what comes out hangs on each factor
 
 
 def steps_with_arguments(program: Program, values: int) -> Iterator[tuple[Step, dict[Slot, int]]]:
@@ -32,16 +34,30 @@ def _is_kept(step: Step, numbers: Sequence[Slot]) -> bool:
 
 
 def asks_beyond(program: Program, values: int, place: int, ends: tuple[float, float]) -> bool:
-    """Does what gives the value ask for the sign of an argument, or on which side of a number it is that does not lie between these ends?"""
+    """Does what gives the value ask for the sign of an argument, or on which side of a number it is that does not lie between these ends?
+
+    What asks for a product asks for each of its factors; so does a loop or a branch that asks for anything.
+    """
     low, high = ends
-    for step, of in steps_with_arguments(program, values):
-        if place not in (of.get(slot) for slot in step.ins):
+    of = {program.inputs[place]}
+    for step in alive(program.steps, program.outputs[:values]):
+        if not of.intersection(step.ins):
             continue
+        if step.subs and any(sub.primitives() & _ASK for sub in step.subs):
+            return True
         if step.name in _OF_SIGNS and low >= 0:
             return True
-        if step.name in _COMPARE:
-            beside = [program.constants.get(slot) for slot in step.ins if of.get(slot) != place]
-            numbers = [np.asarray(each, np.float64).ravel() for each in beside if each is not None]
-            if any(not ((low < n) & (n < high)).all() for n in numbers):
-                return True
+        if step.name in _COMPARE and _is_beyond(program, step, of, low, high):
+            return True
+        facts = FACTS.get(step.name, Facts(Law.SPECIAL))
+        if step.name in _OF_FACTORS or facts.moves or facts.law in (Law.IDENTITY, Law.CAST):
+            of.update(step.outs)
     return False
+
+
+def _is_beyond(program: Program, step: Step, of: Collection[Slot], low: float, high: float) -> bool:
+    """Is it compared with itself, or with a number that is not between the ends?"""
+    beside = [slot for slot in step.ins if slot not in of]
+    constants = [program.constants[slot] for slot in beside if slot in program.constants]
+    numbers = [np.asarray(each, np.float64).ravel() for each in constants]
+    return not beside or any(not ((low < n) & (n < high)).all() for n in numbers)

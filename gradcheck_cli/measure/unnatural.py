@@ -13,11 +13,11 @@ from gradcheck_cli.measure.measurements import Array, Measurements
 
 
 def far_off(m: Measurements, rows: Sequence[int]) -> dict[str, Quantity]:
-    """The arguments that are no quantity any more in some of the rows; none if in one of these all are."""
+    """The arguments that are surely no quantity any more in some of these rows; none if in one of the rows all are."""
     held = {leaf.path: quantity_held_by(leaf) for leaf in m.subject.leaves}
-    quantities = {path: q.with_ends for path, q in held.items() if q is not None}
-    far = {path: _far(m, path, q) for path, q in quantities.items()}
-    if not rows or not far or not np.any([each[rows] for each in far.values()], axis=0).all():
+    quantities = {path: q.with_ends for path, q in held.items() if q is not None and q.surely}
+    far = {path: _far(m, path, q)[rows] for path, q in quantities.items()}
+    if not rows or not far or not np.any(list(far.values()), axis=0).all():
         return {}
     return {path: q for path, q in quantities.items() if far[path].any()}
 

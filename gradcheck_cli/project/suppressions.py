@@ -43,11 +43,6 @@ class Filter:
         selected = self.selected is None or rule in self.selected or rules()[rule].family == ALWAYS
         return selected and rule not in self.ignored
 
-    @property
-    def selects_of_the_linter(self) -> bool:
-        """Is any rule shown that is read off the source alone?"""
-        return any(self.selects(name) for name, rule in rules().items() if rule.is_static)
-
     def unused(
         self, ignores: Sequence[Ignore], findings: Iterable[Finding], display: str
     ) -> list[Unused]:

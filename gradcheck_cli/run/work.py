@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gradcheck_cli.contract.worker import Event, Kind, Task
 from gradcheck_cli.project.settings import Settings
-from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.run.batch import Batch
 from gradcheck_cli.run.result_cache import ResultCache
 from gradcheck_cli.run.sources import read_sources
@@ -42,9 +41,8 @@ class Work:
     def do(self, settings: Settings, cache: str | None, *, reads: bool) -> bool:
         """Let workers do what is pending, one kind of tasks after the other; True if an interrupt came before all was done.
 
-        Meanwhile the sources are read as the linter does, if it `reads` and one of its rules is shown.
+        Meanwhile the sources are read as the linter does, if it `reads`.
         """
-        reads &= Filter.of(settings.select, settings.ignore).selects_of_the_linter
         files = self.files
         kinds = dict.fromkeys(needs(task) for file in files for task in file.pending)
         workers = crew(settings)

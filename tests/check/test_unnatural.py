@@ -35,6 +35,8 @@ PLAIN = "jnp.log1p(jnp.square(1 - {}))"
         ("porosity", "How fast it sinks.", PLAIN, "-3", "wrong"),
         ("offset", "How fast it sinks.", PLAIN, "-2", "wrong"),
         ("porosity", "How fast it sinks, for porosity in [0, 3].", PLAIN, "-2", "wrong"),
+        ("porosity", "How fast it sinks; a negative porosity is a loss.", PLAIN, "-2", "wrong"),
+        ("strain", "How fast it sinks.", PLAIN, "-2", "wrong"),
         ("porosity", "How fast it sinks.", "jnp.log1p(jnp.square(jnp.maximum({}, 1) - 1 - jnp.minimum({}, 1) + 1))", "-2", "wrong"),
     ],
 )  # fmt: skip

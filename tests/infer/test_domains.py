@@ -33,12 +33,13 @@ def of_a_distribution(x):
     return x if abs(x.sum() - 1) < 1e-3 and (x >= 0).all() else np.full(x.shape, np.nan)
 
 
-def home(function: Any, *leaves: Leaf) -> Any:
+def home(function: Any, *leaves: Leaf, too_far: bool = False) -> Any:
     gradient = Gradient(function)
     subject = gradient.fit(Signature(tuple((leaf.path, leaf) for leaf in leaves)), "float32")
     rng = np.random.default_rng(5)
     points = [F32.round(rng.standard_normal((40, *leaf.shape))) for leaf in leaves]
-    return subject, at_home(gradient, subject, points, subject.primal_values(points), F32)
+    values, far = subject.primal_values(points), np.full(40, too_far)
+    return subject, at_home(gradient, subject, points, values, F32, None, far)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +190,20 @@ def arrhenius(share, kelvin):
         return share / np.exp(1268 * (1 / 303 - 1 / np.float32(kelvin)), dtype=np.float32)
 
 
+UNITS = Leaf("share", (4,), "test"), Leaf("kelvin", (4,), "test")
+
+
 def test_an_argument_in_another_unit_than_the_rest_is_moved_alone() -> None:
-    _, there = home(arrhenius, Leaf("share", (4,), "test"), Leaf("kelvin", (4,), "test"))
+    _, there = home(arrhenius, *UNITS, too_far=True)
     share, kelvin = there.leaves
     assert share.domain is None
     assert kelvin.domain is not None
     assert kelvin.domain.text == "in [100, 1000]"
+
+
+def test_where_the_reals_have_numbers_the_floats_are_told_of() -> None:
+    subject, there = home(arrhenius, *UNITS)
+    assert there is subject
 
 
 def test_what_somebody_bounds_stays_within() -> None:

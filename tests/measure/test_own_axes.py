@@ -42,7 +42,11 @@ def test_axes_along_which_an_argument_is_reduced_by_itself(
         (lambda x: jnp.where(x + 1 > 3.0, x, 2 * x), False),
         (lambda x: jnp.where(x > 12.0, x, 2 * x), True),
         (lambda x: jnp.maximum(x, 1e-6) * x, False),
-        (lambda x: jnp.abs(x * x - 3), False),
+        (lambda x: jnp.abs(x * x - 3), True),
+        (lambda x: jnp.where(-3 * x > 0, x, 2 * x), True),
+        (lambda x: jnp.maximum(x, -x), True),
+        (lambda x: jnp.abs(jnp.sum(x) - 3), False),
+        (lambda x: jax.lax.fori_loop(0, 3, lambda k, y: jnp.maximum(y, 0.0), x), True),
         (jnp.sum, False),
     ],
 )

@@ -274,7 +274,9 @@ def domain(passage: Passage) -> str:
     if passage.entry:
         return _of_entry(passage.own or passage.alone)
     found = _of_mention(passage)
-    return "" if found in _OF_A_SIGN and _TWO_WAYS.search(passage.after) else found
+    asked = re.search(rf"{_MUST}{_ADVERB}(?:non-?)?(?:positive|negative)\b", passage.after)
+    is_direction = asked is None and _TWO_WAYS.search(passage.after) is not None
+    return "" if found in _OF_A_SIGN and is_direction else found
 
 
 def branches(text: str, name: str) -> bool:

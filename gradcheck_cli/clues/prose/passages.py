@@ -92,7 +92,8 @@ class Passage:
 
 # `sharp, 0-d, in 1/V`, `a zero-dimensional tensor`
 _NO_AXES = re.compile(
-    r"(?<![\w.-])(?:0-?d(?:im(?:ensional)?)?|zero-?dim(?:ensional)?|rank[- ]?0)(?![\w-])(?:\s+(?:array|tensor|value)s?\b)?"
+    r"(?<![\w.-])(?<!not )(?<!no )(?<!never )(?:0-?d(?:im(?:ensional)?)?|zero-?dim(?:ensional)?|rank[- ]?0)(?![\w-])(?:\s+(?:array|tensor|value)s?\b)?",
+    re.IGNORECASE,
 )
 
 

@@ -125,6 +125,7 @@ class EagerCalls(abc.ABC, Generic[Tensor]):
 
     def __init__(self, leaves: Sequence[Leaf]) -> None:
         self.leaves = leaves
+        self._plain: dict[tuple[bytes, ...], list[Array]] = {}  # by the numbers of the call
 
     @abc.abstractmethod
     def rule(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -151,8 +152,11 @@ class EagerCalls(abc.ABC, Generic[Tensor]):
         """First and second derivatives; None if they are not to be had."""
 
     def plain(self, point: Numbers, cotangent: Numbers) -> list[Array]:
-        """The gradients that every way is held to."""
-        return self.call(point).pull(cotangent)
+        """The gradients that every way is held to; one call of the same numbers is enough for all."""
+        numbers = tuple(np.asarray(array).tobytes() for array in (*point, *cotangent))
+        if numbers not in self._plain:
+            self._plain[numbers] = self.call(point).pull(cotangent)
+        return self._plain[numbers]
 
     def between(self, point: Numbers, cotangent: Numbers) -> Result:
         """The gradients of a first call that goes backward after a second one was made."""

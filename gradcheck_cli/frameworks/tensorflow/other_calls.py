@@ -100,7 +100,8 @@ class _Ways(EagerCalls[Any]):
 
     def again(self, point: Numbers, cotangent: Numbers) -> Result:
         """The gradients of a first and of a second call with the same numbers."""
-        return self.plain(point, cotangent), self.plain(point, cotangent)
+        before = self.plain(point, cotangent)
+        return self.call(point).pull(cotangent), before
 
     def in_function(self, point: Numbers, cotangent: Numbers) -> Result:
         """The gradients of a call that stands with its tape in one graph, as in a training step."""

@@ -240,7 +240,7 @@ class _Ways(EagerCalls[Any]):
             message = f"the forward changes {', '.join(changed)} in place without `ctx.mark_dirty`"
             raise WentWrong(IMPURE, Severity.ERROR, message)
         before = self.plain(point, cotangent)
-        return self.plain(point, cotangent), before
+        return self.call(point).pull(cotangent), before
 
     def keeping(self, point: Numbers, cotangent: Numbers) -> Result:
         """A warning if `ctx` keeps inputs or outputs otherwise than by `save_for_backward`."""
