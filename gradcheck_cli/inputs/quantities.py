@@ -68,7 +68,7 @@ _WORDS = (
     (_SURELY_NOT_NEGATIVE, "length dose dosage concentration conc count population irradiance luminance radiance"),
     (_SURELY_NOT_NEGATIVE, "brightness luminosity illuminance intensity importance salinity moisture humidity turbidity"),
     (_SURELY_NOT_NEGATIVE, "harvest salary payload fuel mileage spacing tooth teeth odds click visit"),
-    (_SURELY_NOT_NEGATIVE, "sharpness roughness hardness gram metre meter"),
+    (_SURELY_NOT_NEGATIVE, "sharpness roughness hardness gram metre meter drag"),
     (_SHARE, "saturation eccentricity share coverage"),
     (_SURELY_A_SHARE, "prob probability fraction proportion porosity efficiency albedo emissivity reflectance"),
     (_SURELY_A_SHARE, "transmittance occupancy prevalence availability opacity purity viability survival mortality"),

@@ -1125,3 +1125,17 @@ def test_what_has_no_axes_is_a_number(said: str) -> None:
 @pytest.mark.parametrize("said", ["sharp (0-d or (n,))", "sharp: a 0-d array or (n,)"])
 def test_what_may_have_no_axes_may_have_some(said: str) -> None:
     assert read_text(Text("here", said, near=True), ["sharp"])["sharp"].spec == "f32[n]"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("kernel: int or (kh, kw).  stride: int or pair", Kind.WHOLE),
+        ("kernel : int or pair of ints", Kind.WHOLE),
+        ("kernel: int or tuple", Kind.WHOLE),
+        ("kernel: int or (kh, kw) array", Kind.INTEGERS),
+        ("kernel: int or (n,)", Kind.INTEGERS),
+    ],
+)
+def test_a_whole_number_or_two_of_them_is_no_array(said: str, kind: Kind) -> None:
+    assert read_text(Text("here", said, near=True), ["kernel", "stride"])["kernel"].kind is kind

@@ -96,12 +96,18 @@ _NO_AXES = re.compile(
     re.IGNORECASE,
 )
 
+# `kernel: int or (kh, kw)`: a window's two sizes, and no array of them.
+_INT_OR_PAIR = re.compile(
+    r"\bint(?:eger)?\s+or\s+\([^\W\d]\w*,\s*[^\W\d]\w*\)(?!\s*(?:integer |int )?(?:arrays?|tensors?)\b)"
+)
+
 
 def plain(text: str) -> str:
     """The text without marks of RST, Markdown and LaTeX."""
     for old, new in ((_ROLE, r"\1"), *_LATEX):
         text = old.sub(new, text)
     text = _NO_AXES.sub("scalar", re.sub(r"``?([^`\n]+)``?", r"\1", text))
+    text = _INT_OR_PAIR.sub("int or pair", text)
     text = _in_radians(_TYPED.sub(r"\g<type> of shape (\g<dims>)", text))
     text = _with_brackets(text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)
