@@ -38,7 +38,8 @@ def _is_short(subject: Subject, place: int, before: GradientOutcome) -> bool:
     ones = [axis for axis, n in enumerate(leaf.shape) if n == 1]
     if program is None or not ones or not is_guessed(leaf):
         return False
-    own = [axis for axis in ones if axis in own_axes(program, place)]
+    reduced = own_axes(program, len(subject.outputs), place)
+    own = [axis for axis in ones if axis in reduced]
     return any(_laid_along(subject, leaf, axis) and _was_longer(subject, leaf, axis, before) for axis in own)  # fmt: skip
 
 

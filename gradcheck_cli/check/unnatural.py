@@ -30,7 +30,7 @@ def unless_unnatural(
     earlier: Sequence[Failure],
 ) -> GradientOutcome:
     """What was found at the subject, as notes beside what is found at numbers that its quantities have, if the formula is right there."""
-    quantities = _far_off(found) if found.is_wrong and not start.hints.signs else {}
+    quantities = _far_off(found) if found.is_wrong and not start.hints.speaks_beyond else {}
     there = natural(request.gradient, subject, quantities) if quantities else None
     if there is None:
         return found

@@ -58,6 +58,7 @@ _ROWS = re.compile(
 )
 # A row of plain numbers. They rise, as frequencies and knots do, and none is another's double.
 _FLOATS = re.compile(r"(?:\w+\.)*(?:Sequence|Iterable)\[float\]")
+_ONLY_SIZES = re.compile(rf"(?:\w+\.)*{_SIZES.pattern}", re.IGNORECASE)
 _SEVERAL = 3  # where any number would do
 _UNEVEN = (0.5, 1.25, 2.0)
 _TWO_ARRAYS = "[f32[n d], f32[n d]]"
@@ -98,7 +99,8 @@ def annotated(parameters: Sequence[Parameter]) -> dict[str, str]:
 
 def whole_numbers(name: str, annotation: str) -> tuple[int, ...]:
     """Several whole numbers for what is annotated as such, the lower ones first where any count will do; none for anything else."""
-    clue = _clue(name, annotation)
+    text = _without_none(annotation.strip().strip("'\"")).strip()
+    clue = _clue(name, annotation) if _ONLY_SIZES.fullmatch(text) else None
     if clue is None or clue.kind is not Kind.SHAPE:
         return ()
     stated = next((value for value in clue.values if isinstance(value, tuple)), None)

@@ -14,7 +14,7 @@ from gradcheck_cli.clues.distinct import places_are_distinct
 from gradcheck_cli.clues.empty_rows import speaks_of_empty_rows
 from gradcheck_cli.clues.pieces import pieces
 from gradcheck_cli.clues.siblings import single_elsewhere
-from gradcheck_cli.clues.signs import speaks_of_signs
+from gradcheck_cli.clues.signs import speaks_beyond
 from gradcheck_cli.clues.sizes import counts_axes, halves, loops, open_axes, sizes
 from gradcheck_cli.clues.windows import windows
 from gradcheck_cli.inputs.signature import Hints
@@ -48,5 +48,5 @@ def with_traits(
         empty_rows=speaks_of_empty_rows(function, rule),
         single_elsewhere=single_elsewhere(function, names),
         cut_off_by=cut_off_by(function, names),
-        signs=speaks_of_signs(function),
+        speaks_beyond=speaks_beyond(function),
     )

@@ -50,7 +50,7 @@ _IS_AN_ARRAY = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?:[a-z-]+\s+){0,3}?[\[(](?P<di
 # `sharers: lines x people, true where …`: plurals, and an array is made of it.
 _CROSSED = r"`*\s*:\s*`*(?P<dims>[a-z_]+s\s+(?:x|×|by)\s+(?:[a-z_]+s|people))`*(?=\s*[,.;(\n]|\s*$)"
 # `the entry of each receipt line`, beside an array whose axis is called so.
-_OF_EACH = r"\b{name}\b`*\s*:[^;\n]*?\b(?:each|every|per)\s+(?:[a-z]+\s+)?(?P<what>[a-z]+)\b"
+_OF_EACH = r"\b{name}\b`*\s*:(?:(?!\b(?:scalar|one|single|float|number)\b)[^.;\n])*?\b(?:each|every|per)\s+(?:[a-z]+\s+)?(?P<what>[a-z]+)\b"
 # `Binds a padded id table, (sessions, lines), to …`: of the one parameter that there is, if an array is made of it.
 _OF_THE_ONE = re.compile(
     r"\A\s*[^.\n]*\b(?:table|array|matrix|mask|tensor|grid|map|ids|indices)s?,?\s*[\[(](?P<dims>[^\W\d]\w*(?:,\s*[^\W\d]\w*)+)[\])]"

@@ -61,17 +61,17 @@ _SURELY_NOT_NEGATIVE = replace(_NOT_NEGATIVE, surely=True)
 _SURELY_A_SHARE = replace(_SHARE, surely=True)
 
 _WORDS = (
-    (_POSITIVE, "sd modulus tenor scale tau pressure gravity precision tolerance"),
-    (_SURELY_POSITIVE, "kelvin litre"),
+    (_POSITIVE, "sd modulus tenor scale tau pressure gravity precision litre tolerance"),
+    (_SURELY_POSITIVE, "kelvin"),
     (_NOT_NEGATIVE, "range height flux speed magnitude amplitude price cost wage demand quantity hazard"),
-    (_NOT_NEGATIVE, "rate strain friction minute hour day week month year delay stock budget vote steepness"),
+    (_NOT_NEGATIVE, "rate strain friction minute hour day week month year gram metre meter delay stock budget vote"),
+    (_NOT_NEGATIVE, "steepness intensity importance sharpness odds click"),
     (_SURELY_NOT_NEGATIVE, "length dose dosage concentration conc count population irradiance luminance radiance"),
-    (_SURELY_NOT_NEGATIVE, "brightness luminosity illuminance intensity importance salinity moisture humidity turbidity"),
-    (_SURELY_NOT_NEGATIVE, "harvest salary payload fuel mileage spacing tooth teeth odds click visit"),
-    (_SURELY_NOT_NEGATIVE, "sharpness roughness hardness gram metre meter drag"),
-    (_SHARE, "saturation eccentricity share coverage"),
+    (_SURELY_NOT_NEGATIVE, "brightness luminosity illuminance salinity moisture humidity turbidity"),
+    (_SURELY_NOT_NEGATIVE, "harvest salary payload fuel mileage spacing tooth teeth visit roughness hardness drag"),
+    (_SHARE, "saturation eccentricity share coverage viability survival mortality prevalence availability"),
     (_SURELY_A_SHARE, "prob probability fraction proportion porosity efficiency albedo emissivity reflectance"),
-    (_SURELY_A_SHARE, "transmittance occupancy prevalence availability opacity purity viability survival mortality"),
+    (_SURELY_A_SHARE, "transmittance occupancy opacity purity"),
     (_CORRELATION, "corr correlation"),
     (_EXPONENT, "exponent"),
 )  # fmt: skip

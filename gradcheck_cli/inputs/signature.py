@@ -210,7 +210,7 @@ class Hints:
     empty_rows: bool = (
         False  # a text speaks of rows of a mask that are empty, or does something about them
     )
-    signs: bool = False  # a text speaks of negative numbers
+    speaks_beyond: bool = False  # a text speaks of negative numbers, or of shares above one
     distinct: bool = False  # a text promises that no two places of a table are one
     single_elsewhere: frozenset[str] = frozenset()  # single numbers, by other texts and examples
     spec_source: str = ""  # where the specs stand

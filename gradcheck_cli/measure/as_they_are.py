@@ -13,7 +13,6 @@ _SUMS = frozenset({"add", "add_any", "sub", "neg"})
 _OF_SIGNS = frozenset({"abs", "sign"})
 _COMPARE = frozenset({"max", "min", "gt", "ge", "lt", "le", "clamp"})
 _ASK = _OF_SIGNS | _COMPARE
-_OF_FACTORS = _SUMS | {"mul", "div"}  # the sign of what comes out hangs on each factor
 
 
 def steps_with_arguments(program: Program, values: int) -> Iterator[tuple[Step, dict[Slot, int]]]:
@@ -34,24 +33,22 @@ def _is_kept(step: Step, numbers: Sequence[Slot]) -> bool:
 
 
 def asks_beyond(program: Program, values: int, place: int, ends: tuple[float, float]) -> bool:
-    """Does what gives the value ask for the sign of an argument, or on which side of a number it is that does not lie between these ends?
+    """Does what gives the value ask for the sign of what an argument is in, or on which side of a number it is that does not lie between these ends?
 
-    What asks for a product asks for each of its factors; so does a loop or a branch that asks for anything.
+    A loop or a branch that asks for anything does; what a library function asks within itself does not count.
     """
     low, high = ends
     of = {program.inputs[place]}
     for step in alive(program.steps, program.outputs[:values]):
         if not of.intersection(step.ins):
             continue
-        if step.subs and any(sub.primitives() & _ASK for sub in step.subs):
+        of.update(step.outs)
+        if step.call is not None:
+            continue
+        asks = step.name in _OF_SIGNS and low >= 0
+        asks |= any(sub.primitives() & _ASK for sub in step.subs)
+        if asks or (step.name in _COMPARE and _is_beyond(program, step, of, low, high)):
             return True
-        if step.name in _OF_SIGNS and low >= 0:
-            return True
-        if step.name in _COMPARE and _is_beyond(program, step, of, low, high):
-            return True
-        facts = FACTS.get(step.name, Facts(Law.SPECIAL))
-        if step.name in _OF_FACTORS or facts.moves or facts.law in (Law.IDENTITY, Law.CAST):
-            of.update(step.outs)
     return False
 
 

@@ -1122,6 +1122,14 @@ def test_what_has_no_axes_is_a_number(said: str) -> None:
     assert read_text(Text("here", text, near=True), ["volts", "sharp"])["sharp"].spec == "f32[]"
 
 
+@pytest.mark.parametrize(
+    "said", ["sharp: 0-d, 1-d or 2-d array", "sharp is a 0-D, 1-D or 2-D tensor of logits."]
+)
+def test_what_has_any_number_of_axes_is_no_number(said: str) -> None:
+    found = read_text(Text("here", said, near=True), ["sharp"])
+    assert "sharp" not in found or found["sharp"].kind is not Kind.NUMBER
+
+
 @pytest.mark.parametrize("said", ["sharp (0-d or (n,))", "sharp: a 0-d array or (n,)"])
 def test_what_may_have_no_axes_may_have_some(said: str) -> None:
     assert read_text(Text("here", said, near=True), ["sharp"])["sharp"].spec == "f32[n]"
@@ -1135,6 +1143,8 @@ def test_what_may_have_no_axes_may_have_some(said: str) -> None:
         ("kernel: int or tuple", Kind.WHOLE),
         ("kernel: int or (kh, kw) array", Kind.INTEGERS),
         ("kernel: int or (n,)", Kind.INTEGERS),
+        ("kernel: int or (B, T) token ids", Kind.INTEGERS),
+        ("kernel: int or (rows, cols) table", Kind.INTEGERS),
     ],
 )
 def test_a_whole_number_or_two_of_them_is_no_array(said: str, kind: Kind) -> None:

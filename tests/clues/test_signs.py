@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.clues.signs import speaks_of_signs
+from gradcheck_cli.clues.signs import speaks_beyond
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,12 @@ from gradcheck_cli.clues.signs import speaks_of_signs
         ("Lengths, never negative.", False),
         ("The negative log likelihood of lengths.", False),
         ("An unsigned length.", False),
+        ("Lengths must not be negative.", False),
+        ("Negative binomial counts.", False),
+        ("The porosity may exceed one where the ground swells.", True),
+        ("A heat pump has an efficiency above 1.", True),
+        ("In per cent.", True),
+        ("For length < 0 it points left.", True),
         ("", False),
     ],
 )
@@ -27,4 +33,4 @@ def test_what_a_text_says_of_signs(text: str, speaks: bool) -> None:
     known: dict[str, Any] = {}
     exec("def function(length): return length", known)
     known["function"].__doc__ = text
-    assert speaks_of_signs(known["function"]) is speaks
+    assert speaks_beyond(known["function"]) is speaks

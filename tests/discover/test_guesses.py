@@ -319,7 +319,7 @@ def till(item_ids, sharers, rate):
 
     item_ids: the price list entry of each receipt line (the same things come week after week).
     sharers:  lines x people, truthy where a person takes part in a line.
-    rate: how much is saved per year
+    rate: a scalar discount that is taken off each line
     """
     part = np.asarray(sharers, dtype=float)
     return lambda prices: prices[item_ids] @ part * rate

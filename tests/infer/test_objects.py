@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.infer.objects import objects
@@ -16,6 +17,8 @@ class Bands(NamedTuple):
     ends: Sequence[int]
     sizes: tuple[int, int]
     weights: Any
+    table: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+    spans: dict[str, tuple[int, int]]
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -29,3 +32,4 @@ def test_fields_of_several_whole_numbers_are_tuples_of_these(held: bool) -> None
         "sizes": (5, 2),
     }
     assert isinstance(parts["weights"], Fixed if held else Leaf)
+    assert not any(isinstance(getattr(parts[n], "value", None), tuple) for n in ("table", "spans"))

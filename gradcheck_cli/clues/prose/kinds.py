@@ -18,7 +18,7 @@ _SORTS = tuple(
          r"(?:(?:tuple|sequence|list)s? of (?:(?:[A-Za-z]|n_\w+|num_\w+|python) )?int(?:eger)?s?|(?:tuple|sequence"
          r"|list)\[int\b|torch\.size)"),
         (Kind.WHOLE,
-         r"(?:int|integer(?!" + _OF_EACH + r"))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s(?!(?:an?\s+)?(?:pair|tuple)s?\b)|\||labels?|indices"
+         r"(?:int|integer(?!" + _OF_EACH + r"))\b(?![\w.]|\s*(?:\((?:\.\.\.|\w+\s*,)|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|or\s(?!(?:an?\s+)?(?:pair|tuple)s?\b(?!\s+of\s+(?:arrays?|tensors?)))|\||labels?|indices"
          r"|ids|class|mask|matri|of shape|jax|ndarray|\[|(?:edge|node|index|id) lists?))"
          r"|(?:the )?index of (?:the|a|an)\b(?! (?:each|every|row))"),
         (Kind.FLAG, r"(?:bool|boolean)\b(?!,?\s*broadcast)(?!,?\s*\((?:\.\.\.|" + _AN_AXIS + r"\w+\s*,))(?!\s*(?:tables?\b|,\s*(?:the )?same shape|arrays?|tensors?|vectors?|masks?|or\s|\||matri|of (?:the )?(?:same )?shape|of `*\w+`*(?:'s|')? shape|\[))"),

@@ -92,13 +92,14 @@ class Passage:
 
 # `sharp, 0-d, in 1/V`, `a zero-dimensional tensor`
 _NO_AXES = re.compile(
-    r"(?<![\w.-])(?<!not )(?<!no )(?<!never )(?:0-?d(?:im(?:ensional)?)?|zero-?dim(?:ensional)?|rank[- ]?0)(?![\w-])(?:\s+(?:array|tensor|value)s?\b)?",
+    r"(?<![\w.-])(?<!not )(?<!no )(?<!never )(?:0-?d(?:im(?:ensional)?)?|zero-?dim(?:ensional)?|rank[- ]?0(?=\s+(?:array|tensor|value)))(?![\w-])"
+    r"(?!\s*(?:,|/|or|and|to)\s*(?:an?\s+)?(?:[1-9n]-?d\b|one|two|higher))(?:\s+(?:array|tensor|value)s?\b)?",
     re.IGNORECASE,
 )
 
 # `kernel: int or (kh, kw)`: a window's two sizes, and no array of them.
 _INT_OR_PAIR = re.compile(
-    r"\bint(?:eger)?\s+or\s+\([^\W\d]\w*,\s*[^\W\d]\w*\)(?!\s*(?:integer |int )?(?:arrays?|tensors?)\b)"
+    r"\bint(?:eger)?\s+or\s+\([^\W\d]\w*,\s*[^\W\d]\w*\)(?=\s*(?:[.,;)\n]|$))"
 )
 
 
