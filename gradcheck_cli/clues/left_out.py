@@ -34,6 +34,18 @@ _BOUNDS = frozenset(
     | {"clip", "clamp", "clip_by_value", "minimum", "maximum", "remainder", "mod", "floormod", "logical_not"}
 )  # fmt: skip
 _DROPS = ("drop", "fill")  # as JAX calls what it does with places outside
+_COUNTS = frozenset({"unique", "unique_with_counts", "bincount"})
+_ADDS = frozenset(
+    {
+        "segment_sum",
+        "unsorted_segment_sum",
+        "index_add",
+        "index_add_",
+        "scatter_add",
+        "scatter_add_",
+    }
+)
+_ONES = frozenset({"ones", "ones_like", "new_ones"})
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 _SIZES = frozenset({"shape", "size", "ndim", "dtype"})
 _MODULES = frozenset({"np", "numpy", "jnp", "jax", "tf", "torch", "ops", "keras", "K", "F"})
@@ -135,10 +147,27 @@ def _is_constant(node: ast.expr) -> bool:
 
 
 def paired(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> frozenset[str]:
-    """The parameters of which each row is asked whether it is the same as another one: it may be alone."""
+    """The parameters of which each row is asked whether it is the same as another one, or how many are: it may be alone."""
     texts = (text for text in map(text_of, functions) if text is not None)
     nodes = nodes_of(texts)
-    return frozenset(name for node in nodes for name in _with_itself(node)) & set(names)
+    return frozenset(n for node in nodes for n in (*_with_itself(node), *_counted(node))) & set(
+        names
+    )
+
+
+def _counted(node: ast.AST) -> Iterator[str]:
+    """The array whose equal entries a call counts: `unique(labels)`, `segment_sum(ones_like(x), labels)`."""
+    if not isinstance(node, ast.Call):
+        return
+    name = last_word(node.func)
+    if name in _COUNTS and node.args:
+        yield _only_name(node.args[0])
+    elif name in _ADDS and any(_is_of_ones(each) for each in node.args):
+        yield from (_only_name(each) for each in node.args if not _is_of_ones(each))
+
+
+def _is_of_ones(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_word(node.func) in _ONES
 
 
 def _with_itself(node: ast.AST) -> Iterator[str]:

@@ -124,3 +124,14 @@ def test_a_mark_may_have_a_name() -> None:
         """
 
     assert told_below_zero(pooled, ("cells", "labels", "ids")) == {"cells"}
+
+
+def test_what_is_counted_may_come_once() -> None:
+    library: Any = np
+
+    def spread(probs: Any, labels: Any, void: Any, smooth: Any) -> Any:
+        _, who = library.unique(labels, return_inverse=True)
+        size = library.segment_sum(library.ones_like(probs), void)
+        return who, size, library.segment_sum(probs, smooth)
+
+    assert paired([spread], NAMES) == {"labels", "void"}
