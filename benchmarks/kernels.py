@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_PATIENCE = ("--max-time", "900")  # what is found hangs on no machine's speed
 _AT_ONCE = 24  # changed modules in one run
 
 
@@ -101,7 +102,7 @@ def _told(changed: Sequence[Changed], *, singly: bool) -> Iterator[str]:
 def _verdicts(changed: Sequence[Changed]) -> dict[str, str]:
     """What is said of each module's rule, by the file's name."""
     command = [sys.executable, "-m", "gradcheck_cli", *(each.target for each in changed)]
-    command += ["--output-format", "json", "--no-cache"]
+    command += ["--output-format", "json", "--no-cache", *_PATIENCE]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     gradients: list[dict[str, Any]] = json.loads(done.stdout)["gradients"]
     return {

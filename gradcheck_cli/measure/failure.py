@@ -24,7 +24,7 @@ class Kind(Enum):
 
     FORMULA = "formula"  # and the argument, where there are several
     DATA = "data"  # and the argument that is
-    FAR = "far"  # and the argument, where numbers that stand for infinity are exceeded
+    FAR = "far"  # and the argument, where what stands for infinity is exceeded, or the bounds of a clip cross
     APPROXIMATE = "approximate"
     SINGULARITY = "singularity"
     SURROGATE = "surrogate"

@@ -21,7 +21,7 @@ from gradcheck_cli.contract.limits import (
 )
 from gradcheck_cli.judge.diagnose.constant_factor import describe_factor, leaves_out_data
 from gradcheck_cli.judge.diagnose.explain import explain
-from gradcheck_cli.judge.laws.infinities import short_of_infinity
+from gradcheck_cli.judge.laws.meant_rows import meant_rows
 from gradcheck_cli.judge.laws.reported_kinds import ERRORS, REPORTED
 from gradcheck_cli.judge.laws.singularity import radius_around_singularities
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
@@ -134,10 +134,10 @@ def verdict(mismatch: Mismatch) -> Failure | None:
     if not len(defined):
         return mismatch.failure(int(large[0]), Kind.SINGULARITY, _WITHOUT_VALUE)
     large = defined
-    near, why = short_of_infinity(mismatch.m, large, mismatch.part)
-    if not len(near):
+    meant, why = meant_rows(mismatch.m, large, mismatch.part)
+    if not len(meant):
         return mismatch.failure(int(large[0]), Kind.FAR, why)
-    large = near
+    large = meant
     if _autodiff_is_wrong_at_points(mismatch, large):
         return None
     return (

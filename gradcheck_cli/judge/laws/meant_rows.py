@@ -1,4 +1,4 @@
-"""Formulas that are wrong only where what stands for infinity is exceeded: an argument of 1e20, scores beyond a mask's -1e9 (SEMANTICS F)."""
+"""Where a wrong formula counts: short of what stands for infinity (1e20, a mask's -1e9), and where no bounds of a clip cross (SEMANTICS F)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.contract.limits import STANDS_FOR_INFINITY
+from gradcheck_cli.measure.crossed import crossed
 from gradcheck_cli.measure.exceeded import exceeds_an_infinity
 from gradcheck_cli.measure.measurements import Measurements
 
@@ -20,14 +21,21 @@ _EXCEEDED = (
     "the formula is wrong, but only where a number that stands for infinity is exceeded: "
     "with one that is farther out it is right"
 )
+_CROSSED = (
+    "the formula is wrong, but only where the lower bound of a clip of the function does not lie "
+    "below the upper one"
+)
 
 
-def short_of_infinity(m: Measurements, rows: Array, part: slice) -> tuple[Array, str]:
-    """The rows at which a formula is wrong and none is exceeded; and what is said if there is no such row."""
+def meant_rows(m: Measurements, rows: Array, part: slice) -> tuple[Array, str]:
+    """Rows among these, at which a formula is wrong, that somebody may mean; and what is said if there is no such row."""
     near = rows[~_is_far(m, rows)]
     if not len(near):
         return near, _FAR
-    return near[~exceeds_an_infinity(m, near, part)], _EXCEEDED
+    short = near[~exceeds_an_infinity(m, near, part)]
+    if not len(short):
+        return short, _EXCEEDED
+    return short[~crossed(m, short)], _CROSSED
 
 
 def _is_far(m: Measurements, rows: Array) -> Array:
