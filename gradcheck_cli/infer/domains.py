@@ -42,7 +42,7 @@ def at_home(
     """The subject as it is, or fitted with domains in which it has values most of the time.
 
     `values` are what it gave at the points; `outside` says where it has none over the reals, whatever floats give,
-    and `too_far` where no float holds what it has.
+    and `too_far` where no float holds what it has, or nothing is known to be there.
     """
     tame = np.all([(np.abs(p.reshape(len(p), -1)) <= _TAME).all(axis=1) for p in points], axis=0)
     rows = [p[tame][:_LOOKED_AT] for p in points]

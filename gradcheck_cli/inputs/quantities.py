@@ -2,7 +2,7 @@
 
 They stand beside those in whose domain the inputs are laid by the name alone (`clues/usual_domains.py`).
 Names are no promise: numbers beyond them are tried all the same. What floats do there, and autodiff alike, is
-no reason to fail a build (SEMANTICS A4), nor is a formula that is wrong there alone.
+no reason to fail a build (SEMANTICS A4); nor, of what is surely a quantity, is a formula that is wrong there alone.
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradcheck_cli.contract.limits import EXPONENT
-from gradcheck_cli.measure.as_they_are import steps_with_arguments
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.derived import derived
 from gradcheck_cli.measure.measurements import Array, Measurements
-from gradcheck_cli.reals.program import Program
+from gradcheck_cli.reals.facts import FACTS, Facts, Law
+from gradcheck_cli.reals.program import Program, Slot, Step, alive
 
+_SUMS = frozenset({"add", "add_any", "sub", "neg"})
 _POWER = "pow"
 
 
@@ -31,9 +34,20 @@ def _exponents(m: Measurements) -> frozenset[int]:
 
 def _raised_to(program: Program, values: int) -> frozenset[int]:
     """Arguments that a value of the program is raised to: as they are, or with a number more, as `power - 1`."""
-    # `10 ** x` is a function of x like any other.
-    return frozenset(
-        of[step.ins[1]]
-        for step, of in steps_with_arguments(program, values)
-        if step.name == _POWER and step.ins[1] in of and step.ins[0] not in program.constants
-    )
+    of = {slot: place for place, slot in enumerate(program.inputs)}
+    found = set()
+    for step in alive(program.steps, program.outputs[:values]):
+        # `10 ** x` is a function of x like any other.
+        if step.name == _POWER and step.ins[1] in of and step.ins[0] not in program.constants:
+            found.add(of[step.ins[1]])
+        numbers = [slot for slot in step.ins if slot not in program.constants]
+        if _is_kept(step, numbers) and numbers[0] in of:
+            of |= dict.fromkeys(step.outs, of[numbers[0]])
+    return frozenset(found)
+
+
+def _is_kept(step: Step, numbers: Sequence[Slot]) -> bool:
+    """Is it one argument that this step only moves, casts, or adds a number to?"""
+    facts = FACTS.get(step.name, Facts(Law.SPECIAL))
+    moved = facts.moves or facts.law in (Law.IDENTITY, Law.CAST) or step.name in _SUMS
+    return len(numbers) == 1 and moved

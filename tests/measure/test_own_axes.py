@@ -1,4 +1,4 @@
-"""What is reduced of an argument by itself, and what only together with others."""
+"""What is reduced of an argument by itself, and what a function asks of one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gradcheck_cli.measure.as_they_are import asks_beyond
 from gradcheck_cli.measure.own_axes import own_axes
+from gradcheck_cli.measure.unnatural import asks_beyond
 from gradcheck_cli.reals.program import Program, build
 
 
