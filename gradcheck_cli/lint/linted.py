@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from gradcheck_cli.lint.contracts import Broken, Module, broken
 from gradcheck_cli.lint.lifting import Lifted, lift, scenes
 from gradcheck_cli.lint.own_rules import undifferentiated
 from gradcheck_cli.lint.repair import Source, repair
-from gradcheck_cli.lint.rulebook import Hit, forms
+from gradcheck_cli.lint.rulebook import Form, Hit, forms
 from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import POWER, PRODUCT, Term
 from gradcheck_cli.lint.vocabulary import DIFFERENTIATE, computes
@@ -117,13 +118,17 @@ def _with_repairs(hits: Sequence[Hit], source: Source, path: str) -> list[Findin
 def _hits(lifted: Lifted, roots: frozenset[str]) -> Iterator[Hit]:
     """The patterns that the term has, each rule's first."""
     told: set[str] = set()
-    for form in forms().get(lifted.term.head, ()):
-        if form.rule.name in told or not _is_meant(form.rule, roots):
-            continue
-        hit = form.hit(lifted)
+    for form in _meant_forms(lifted.term.head, roots):
+        hit = None if form.rule.name in told else form.hit(lifted)
         if hit is not None:
             told.add(form.rule.name)
             yield hit
+
+
+@functools.cache
+def _meant_forms(head: str, roots: frozenset[str]) -> Sequence[Form]:
+    """The patterns with this head of the rules that are about a file that imports these."""
+    return [form for form in forms().get(head, ()) if _is_meant(form.rule, roots)]
 
 
 def _is_meant(rule: Rule, roots: frozenset[str]) -> bool:

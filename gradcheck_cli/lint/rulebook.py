@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gradcheck_cli.lint.conditions import holds
 from gradcheck_cli.lint.lifting import Lifted
 from gradcheck_cli.lint.matching import matches, pattern
-from gradcheck_cli.lint.terms import Term
+from gradcheck_cli.lint.terms import NAME, Term
 from gradcheck_cli.project.rule_pages import Rule, rules
 
 _EXACT = ("double", "integer")
@@ -26,7 +26,7 @@ class Form:
 
     def hit(self, lifted: Lifted) -> Hit | None:
         """The term, if it has this form and its parts meet the condition."""
-        if self.rule.gradient_only and lifted.asked:
+        if not self.needs <= lifted.term.holds or (self.rule.gradient_only and lifted.asked):
             return None
         for found in matches(self.term, lifted.term):
             if holds(self.condition, found):
@@ -42,6 +42,11 @@ class Form:
             return True
         computed = {part for part in (*hit.left, *hit.explained) if part.number is None}
         return self.rule.at_zero and not computed.isdisjoint(hit.lifted.compared)
+
+    @functools.cached_property
+    def needs(self) -> frozenset[object]:
+        """The heads and numbers that a term must hold to have this form: all but the names, which stand for anything."""
+        return self.term.holds - {NAME}
 
     @functools.cached_property
     def size(self) -> int:

@@ -25,9 +25,12 @@ class Term:
     value: float | str | None = None
     options: Options = field(default=(), compare=False)
     size: int = field(init=False, compare=False, repr=False)  # of the whole tree
+    holds: frozenset[object] = field(init=False, compare=False, repr=False)  # its heads and numbers
 
     def __post_init__(self) -> None:
+        own = self.value if self.head == NUMBER else self.head
         object.__setattr__(self, "size", 1 + sum(arg.size for arg in self.args))
+        object.__setattr__(self, "holds", frozenset((own,)).union(*(a.holds for a in self.args)))
 
     def parts(self) -> Iterator[Term]:
         """The term and all that it is made of."""

@@ -1,4 +1,4 @@
-"""Paths without links, for many files: what is true of a folder is asked once."""
+"""Paths without links, for many files: what is true of a file or a folder is asked once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from pathlib import Path
 
 def real(path: str | Path) -> str:
     """The path of a file itself, whatever links lead to it."""
-    text = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 — a `Path` of each costs more than the question
+    return _real(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 — a `Path` of each costs more than the question
+
+
+@functools.lru_cache(maxsize=32768)  # each file of a run is asked for a few times
+def _real(text: str) -> str:
     folder, name = os.path.split(text)
     if name in ("", ".", "..") or os.path.islink(text):  # noqa: PTH114
         return os.path.realpath(text)
