@@ -16,6 +16,7 @@ import numpy as np
 
 from gradcheck_cli.discover.needs import Need, needs, parts
 from gradcheck_cli.discover.place_tables import pairs, places
+from gradcheck_cli.discover.word_rows import word_rows
 from gradcheck_cli.inputs.names import fixed_by_name
 from gradcheck_cli.inputs.stand_ins import mask
 from gradcheck_cli.inputs.whole_parts import divided
@@ -116,6 +117,7 @@ def guesses(
             *pairs(p.name, written),
             *arrays.get(p.name, ()),
             *places(p.name, written),
+            *word_rows(p, function),
             *(_objects(p, function, functions, within) if within < _MOST_WITHIN else ()),
             *(_numbers(p, counts) or divisible.get(p.name, ()) or _counted(p, function)),
             *_long_enough(p, function),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -26,6 +26,29 @@ def test_an_annotation_says_that_it_is_called() -> None:
     def factory(rule: Callable[[float], float]) -> None: ...
 
     assert first(factory, [np.cos]) == [np.cos]
+
+
+def test_what_holds_words_gets_those_that_the_text_tells_apart() -> None:
+    def told(book: Sequence[str]) -> None:
+        """Events.
+
+        Args:
+            book: in order of time. "draw" is a saca, "stir" a
+                blending.
+            name: "none" of these.
+        """
+
+    def asked(book: tuple[str, ...]) -> object:
+        return [event == "draw" or event in ("stir", "rest") for event in book]
+
+    def spelled(book: list[Literal["a", "b"]]) -> None: ...
+
+    def silent(book: Sequence[str]) -> None: ...
+
+    assert first(told) == [["draw", "stir", "draw"]]
+    assert first(asked) == [("draw", "stir", "rest", "draw")]
+    assert first(spelled) == [["a", "b", "a"]]
+    assert not isinstance(first(silent)[0], list)
 
 
 def test_without_required_parameters_there_is_one_guess() -> None:

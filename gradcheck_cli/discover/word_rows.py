@@ -1,0 +1,60 @@
+"""Rows of words for a parameter that holds several: `book: Sequence[str]`, of which the text tells `"draw"` and `"stir"` apart."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_HOLDS_WORDS = re.compile(
+    r"\b(?P<kind>[Tt]uple|[Ll]ist|Sequence|Iterable|Collection)\[\s*(?:\w+\.)*(?:str|Literal\[(?P<words>[^\[\]]*)\])\s*(?:,\s*\.\.\.\s*)?\]"
+)
+_QUOTED = re.compile(r"(?<!\w)(['\"])(?P<word>[A-Za-z_][\w-]*)\1(?!\w)")
+# From the parameter's name up to the next entry or a line without text.
+_ENTRY = r"^[ \t]*{name}\b[^:\n]*:(?P<said>.*?)(?=^[ \t]*\w+[^:\n]*:\s|^\s*$|\Z)"
+_MOST = 4  # words of one row
+
+
+def word_rows(parameter: inspect.Parameter, function: Callable[..., Any]) -> list[Any]:
+    """A row with each of the words, the first of them twice; none where nothing holds words, or nobody names two."""
+    annotation = parameter.annotation
+    holds = _HOLDS_WORDS.search(annotation if isinstance(annotation, str) else str(annotation))
+    if holds is None:
+        return []
+    words = _quoted(holds["words"] or "") or _told(parameter.name, function) or _asked(function)
+    if len(words) < 2:
+        return []
+    row = [*words[:_MOST], words[0]]
+    return [tuple(row) if holds["kind"].lower() == "tuple" else row]
+
+
+def _quoted(text: str) -> list[str]:
+    return list(dict.fromkeys(match["word"] for match in _QUOTED.finditer(text)))
+
+
+def _told(name: str, function: Callable[..., Any]) -> list[str]:
+    """The words in quotes in the parameter's entry of the docstring."""
+    entry = re.search(
+        _ENTRY.format(name=re.escape(name)),
+        inspect.getdoc(function) or "",
+        re.MULTILINE | re.DOTALL,
+    )
+    return [] if entry is None else _quoted(entry["said"])
+
+
+def _asked(function: Callable[..., Any]) -> list[str]:
+    """The words with which the text compares something."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    return list(dict.fromkeys(word for node in ast.walk(tree) for word in _compared(node)))
+
+
+def _compared(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Compare):
+        parts = (n for side in (node.left, *node.comparators) for n in ast.walk(side))
+        yield from (n.value for n in parts if isinstance(n, ast.Constant) and type(n.value) is str)
