@@ -160,22 +160,31 @@ def field_names(cls: Any) -> list[str]:
     )
 
 
-def is_configuration(cls: type) -> bool:
-    """Are all its fields plain values with defaults, as `bits: int = 4`, or does a constructor alone make it?"""
-    if not dataclasses.is_dataclass(cls):
-        return not _has_fields(cls)
+def is_configuration(cls: type, *, held: bool = False) -> bool:
+    """Are all its fields plain values with defaults, as `bits: int = 4`, or does a constructor alone make it?
+
+    A named tuple is one where it is `held`: nowhere else do its numbers stay as they are.
+    """
+    if not _has_fields(cls):
+        return True
+    names = field_names(cls)
     plain = all(text in _PLAIN for text in field_texts(cls).values())
-    fields_ = dataclasses.fields(cls)
-    return bool(fields_) and plain and all(f.default is not dataclasses.MISSING for f in fields_)
+    has_defaults = bool(names) and _defaults(cls).keys() == {*names}
+    return plain and has_defaults and (held or dataclasses.is_dataclass(cls))
 
 
 def setting_of(cls: Any, name: str) -> str | bool | None:
     """The default of a field that is a word or a flag; None for others."""
-    defaults: dict[str, Any] = getattr(cls, "_field_defaults", {})
-    if dataclasses.is_dataclass(cls):
-        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
-    default = defaults.get(name)
+    default = _defaults(cls).get(name)
     return default if isinstance(default, (str, bool)) else None
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    """The fields that have a default."""
+    if dataclasses.is_dataclass(cls):
+        fields_ = dataclasses.fields(cls)
+        return {f.name: f.default for f in fields_ if f.default is not dataclasses.MISSING}
+    return dict(getattr(cls, "_field_defaults", {}))
 
 
 def field_texts(cls: Any) -> dict[str, str]:

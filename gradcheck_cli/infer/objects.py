@@ -32,7 +32,7 @@ def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
         if hints.objects_are_held:
             return held(name, hints)
         return [argument(name, hints.instances[name], "an object of the module")]
-    if is_configuration(hints.classes[name]):
+    if is_configuration(hints.classes[name], held=hints.objects_are_held):
         return []  # `configurations` has them
     made = _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
     return [changed(each, _held) for each in made] if hints.objects_are_held else made
@@ -56,7 +56,8 @@ def held(name: str, hints: Hints) -> list[Fixed]:
 def configurations(name: str, hints: Hints) -> list[Fixed]:
     """Objects of a class all of whose fields are plain values that have defaults: nothing in them is learned."""
     cls = hints.classes.get(name)
-    return held(name, hints) if cls is not None and is_configuration(cls) else []
+    is_one = cls is not None and is_configuration(cls, held=hints.objects_are_held)
+    return held(name, hints) if is_one else []
 
 
 def of_tables(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:

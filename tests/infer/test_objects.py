@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from gradcheck_cli.infer.objects import objects
+from gradcheck_cli.infer.objects import configurations, objects
 from gradcheck_cli.inputs.signature import Built, Fixed, Hints, Leaf
 
 
@@ -33,3 +33,17 @@ def test_fields_of_several_whole_numbers_are_tuples_of_these(held: bool) -> None
     }
     assert isinstance(parts["weights"], Fixed if held else Leaf)
     assert not any(isinstance(getattr(parts[n], "value", None), tuple) for n in ("table", "spans"))
+
+
+class Basin(NamedTuple):
+    area: float = 3200.0
+    calm: float = 0.01
+
+
+def test_a_named_tuple_of_numbers_with_defaults_is_a_configuration_where_it_is_held() -> None:
+    held = Hints({}, {}, [], classes={"basin": Basin}, objects_are_held=True)
+    assert objects("basin", (), held) == []
+    assert configurations("basin", held)[0].value == Basin()
+    open_ = Hints({}, {}, [], classes={"basin": Basin})
+    assert configurations("basin", open_) == []
+    assert isinstance(objects("basin", (), open_)[0], Built)
