@@ -267,3 +267,15 @@ def test_what_shares_memory_unseen_is_not_traced(function: Callable[[Any], Any])
 
     with pytest.raises((Untraceable, UserCodeError)):
         traced(function, [jax.ShapeDtypeStruct((5,), "float32")])
+
+
+def test_a_tail_of_the_normal_distribution_is_not_taken_apart() -> None:
+    from gradcheck_cli.frameworks.torch.trace import traced
+
+    def tail(x: Any) -> Any:
+        return torch.special.log_ndtr(x)
+
+    x = torch.tensor([-200.0, -27.0, 3.0])
+    program = traced(tail, [jax.ShapeDtypeStruct((3,), "float32")])
+    (value,) = jax.core.eval_jaxpr(program.jaxpr, program.consts, x.numpy())
+    np.testing.assert_allclose(value, tail(x), rtol=1e-4)

@@ -12,6 +12,7 @@ from gradcheck_cli.frameworks.torch.bridge.numpy_arrays import leave_torch
 from gradcheck_cli.frameworks.torch.bridge.other_spellings import spell_anew
 from gradcheck_cli.frameworks.torch.bridge.random import draw_natively
 from gradcheck_cli.frameworks.torch.bridge.searches import search_as_told
+from gradcheck_cli.frameworks.torch.bridge.special_functions import keep_whole
 from gradcheck_cli.frameworks.torch.bridge.views import share_parts
 from gradcheck_cli.frameworks.torch.bridge.whole_numbers import compute_whole_numbers
 
@@ -23,6 +24,7 @@ def mend(environment: Any, tensors: Any, views: Any) -> None:
     keep_last_length(environment)
     search_as_told(environment)
     transpose_in_groups(environment)
+    keep_whole(environment)
     spell_anew(environment)
     leave_torch(environment, tensors, views)
     detach_as_told(tensors)
