@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.source_text import roles
+from gradcheck_cli.clues.source_text.divided_totals import divided_totals
 from gradcheck_cli.clues.source_text.expressions import Names
 from gradcheck_cli.clues.source_text.facts import Facts
 from gradcheck_cli.clues.source_text.nesting import Nesting, nestings_of
@@ -89,6 +90,8 @@ def _answers(
         reading.facts.answered(path, gradient)
     for path, gradient in roles.gradients(text, returned, names):
         reading.facts.returned(path, gradient)
+    for name in divided_totals(text, own):
+        reading.facts.single(name)
 
 
 def _plain(parameters: Sequence[Parameter]) -> frozenset[str]:

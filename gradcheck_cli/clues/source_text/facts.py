@@ -165,6 +165,12 @@ class Facts:
         if (whole or isinstance(gradient, Scalar)) and len(axes) <= _MOST_RANK:
             self.about.setdefault(path, About()).likely_rank = len(axes)
 
+    def single(self, path: str) -> None:
+        """The parameter has no axes, if its text says nothing else."""
+        about = self.about.setdefault(path, About())
+        if not about.ranks and not about.least_rank:
+            self.rank(Part(path), 0)
+
     def answered(self, path: str, gradient: Value) -> None:
         """The rule returns something, or None, for a part of which more is known: a gradient alone says nothing."""
         if gradient != Constant(None) and path in self.about:
