@@ -21,6 +21,7 @@ from gradcheck_cli.clues.source_text.values import (
     Scalar,
     Turned,
     Value,
+    elements,
     itself,
     reshaped,
     whole,
@@ -381,7 +382,8 @@ def _of_part(first: Part, made: Call, same: bool) -> Value:
         return first
     if made.name in _CASTS and itself(first) is not None and _is_integer_cast(made):
         return first
-    return replace(first, itself=False, bounded=made.name in _CLIPS) if same else None
+    bounded = made.name in _CLIPS and bool(elements(first))  # of what was rounded, none are left
+    return replace(first, itself=False, bounded=bounded) if same else None
 
 
 def _masked(made: Call) -> Value:

@@ -178,3 +178,15 @@ def test_a_mask_is_one_where_a_loop_takes_it_column_by_column() -> None:
         return x
 
     assert kinds(function)["valid"] == "BOOLS"
+
+
+def test_what_was_rounded_holds_no_integers_itself() -> None:
+    def fractional(frames, times):
+        low = times.clamp(0, 4).floor().long().clamp(max=3)
+        return frames.gather(1, low) + times
+
+    def whole(frames, times):
+        return frames.gather(1, times.clamp(0, 4)) + times
+
+    assert kinds(whole)["times"] == "INTEGERS"
+    assert kinds(fractional).get("times") != "INTEGERS"
