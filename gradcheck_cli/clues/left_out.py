@@ -54,16 +54,22 @@ _MODULES = frozenset({"np", "numpy", "jnp", "jax", "tf", "torch", "ops", "keras"
 def marked_below_zero(
     functions: Sequence[Callable[..., Any]], names: Collection[str]
 ) -> frozenset[str]:
-    """As `clicked` in `where(clicked < 0, …)` and `parents >= 0`: what the text asks about numbers below zero."""
+    """As `clicked` in `where(clicked < 0, …)` and `not_equal(ticks, UNKNOWN)`: what the text asks about numbers below zero."""
     texts = (text for text in map(text_of, functions) if text is not None)
     nodes = nodes_of(texts)
-    return frozenset(name for node in nodes for name in _asked_below(node)) & set(names)
+    marks = {mark for function in functions for mark in _marks_of(function)}
+    return frozenset(name for node in nodes for name in _asked_below(node, marks)) & set(names)
+
+
+def _marks_of(function: Callable[..., Any]) -> list[str]:
+    """What the module of a function calls -1: `UNKNOWN = -1`."""
+    known = getattr(plain_function(function), "__globals__", {})
+    return [n for n, v in list(known.items()) if n.isupper() and type(v) is int and v == -1]
 
 
 def told_below_zero(function: Callable[..., Any], names: Sequence[str]) -> frozenset[str]:
     """As `bus`, of which an entry says `-1 mutes the track`, or `MUTED for none` where the module has that for -1."""
-    known = getattr(plain_function(function), "__globals__", {})
-    marks = [n for n, v in list(known.items()) if n.isupper() and type(v) is int and v == -1]
+    marks = _marks_of(function)
     called = re.compile(rf"`*\b(?:{'|'.join(map(re.escape, marks))})\b`*") if marks else None
     near = [plain(text.text) for text in texts_about(function) if text.near]
     near = [text if called is None else called.sub("-1", text) for text in near]
@@ -102,19 +108,29 @@ def _value(node: ast.expr) -> object:
     return node.value if isinstance(node, ast.Constant) else None
 
 
-def _asked_below(node: ast.AST) -> Iterator[str]:
-    """The name that is compared with 0 or -1 so that only a number below zero makes a difference."""
-    if not isinstance(node, ast.Compare) or len(node.ops) > 1:
-        return
-    table, number, kind = node.left, node.comparators[0], type(node.ops[0])
-    if _is_constant(table):
+def _asked_below(node: ast.AST, marks: Collection[str]) -> Iterator[str]:
+    """The name that is compared with 0 or -1, or with one of these `marks` for that, so that only a number below zero makes a difference."""
+    match node:
+        case ast.Compare(left=table, ops=[op], comparators=[number]):
+            kind = type(op)
+        case ast.Call(func=called, args=[table, number]) if last_word(called) in _COMPARES:
+            kind = ast.Eq
+        case _:
+            return
+    if _is_constant(table) or (isinstance(table, ast.Name) and table.id in marks):
         table, number, kind = number, table, _TURNED.get(kind, kind)
-    try:
-        value = ast.literal_eval(number)
-    except (ValueError, TypeError):
-        return
-    if isinstance(table, ast.Name) and (value, kind) in _BELOW:
+    if isinstance(table, ast.Name) and (_number(number, marks), kind) in _BELOW:
         yield table.id
+
+
+def _number(node: ast.expr, marks: Collection[str]) -> object:
+    """The number that is written there; -1 for what the module calls so."""
+    if isinstance(node, ast.Name):
+        return -1 if node.id in marks else None
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
 
 
 def left_out(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> frozenset[str]:

@@ -45,6 +45,16 @@ def test_numbers_below_zero_are_asked_for_on_either_side() -> None:
     assert marked_below_zero([clicks], NAMES) == {"labels", "void"}
 
 
+UNKNOWN = -1
+
+
+def test_the_module_may_have_a_name_for_what_is_below_zero() -> None:
+    def clicks(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
+        return probs * np.not_equal(labels, UNKNOWN) * (void != UNKNOWN) + np.equal(smooth, 0)
+
+    assert marked_below_zero([clicks], NAMES) == {"labels", "void"}
+
+
 def test_a_size_that_is_compared_with_zero_asks_for_nothing_below() -> None:
     def clicks(probs: Any, labels: Any, void: int = 255, smooth: float = 1.0) -> Any:
         return probs if void > 0 and smooth == 0 else labels
