@@ -151,6 +151,10 @@ def sort_of(text: str) -> Kind:
 
 
 _RETURNS = re.compile(r"\s*(?:->|→)")  # and what it gives
+_AN_ARRAY = re.compile(
+    r"(?:an?\s+)?(?:int(?:eger)?|bool(?:ean)?|float)\w*\s+(?:tables?|arrays?|tensors?|vectors?|matri(?:x|ces)|grids?|maps?)\b",
+    re.IGNORECASE,
+)
 
 
 def sort_in_sentence(before: str, after: str) -> Kind:
@@ -163,6 +167,8 @@ def sort_in_sentence(before: str, after: str) -> Kind:
     if match is None:
         return Kind.NOTHING
     said = _RETURNS.split(match["inner"] or match["clause"] or "")[0]
+    if _AN_ARRAY.match(said):
+        return Kind.NOTHING
     said = re.sub(
         r"^(an?\s+)?(ints|integers|floats|scalars|bools|booleans|strings)\b",
         lambda m: m[2][:-1],

@@ -97,6 +97,9 @@ _NO_AXES = re.compile(
     re.IGNORECASE,
 )
 
+# `W/(m2 K)`: a unit, and no shape.
+_PER_SEVERAL = re.compile(r"(?<=\w)/\((?P<units>[^\W\d][\w .·]*)\)")
+
 # `kernel: int or (kh, kw)`: a window's two sizes, and no array of them.
 _INT_OR_PAIR = re.compile(
     r"\bint(?:eger)?\s+or\s+\([^\W\d]\w*,\s*[^\W\d]\w*\)(?=\s*(?:[.,;)\n]|$))"
@@ -109,6 +112,7 @@ def plain(text: str) -> str:
         text = old.sub(new, text)
     text = _NO_AXES.sub("scalar", re.sub(r"``?([^`\n]+)``?", r"\1", text))
     text = _INT_OR_PAIR.sub("int or pair", text)
+    text = _PER_SEVERAL.sub(lambda m: f"/{m['units'].replace(' ', '·')}", text)
     text = _in_radians(_TYPED.sub(r"\g<type> of shape (\g<dims>)", text))
     text = _with_brackets(text)
     return re.sub(r"(?<![\w*])\*{1,2}(\w+)\*{1,2}(?![\w*])", r"\1", text)

@@ -25,8 +25,11 @@ _SAME = re.compile(
 _SAME_SHAPE = re.compile(r"\bsame shape\b(?!\s*(?:as|of|with|\w+ed|but|except)\b)", re.IGNORECASE)
 # `theta_u: The same among non-matches`, below `theta_m`
 _THE_SAME = re.compile(r"\W*the same (?:among|(?:for|of) the others?)\b", re.IGNORECASE)
-# Right behind a name inside a sentence: `the universe (bool, same shape)`.
-_IN_BRACKETS = re.compile(r"\s*\((?P<inside>[^()]*\bsame shape(?: as \w+)?)\)")
+# Right behind a name inside a sentence: `the universe (bool, same shape)`, `ticks is an integer table of the same shape`.
+_LIKENESS = re.compile(
+    r"\s*\((?P<inside>[^()]*\bsame shape(?: as \w+)?)\)"
+    r"|\s+(?:is|are)\s+(?P<clause>an?\s(?:[\w-]+\s+){1,4}(?:of|with|in)\s+the\s+same\s+shape\b[^.;]*)"
+)
 _BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|or\b|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
 _MENTIONED_TREE = re.compile(
     r"(?:\W*(?:(?:is|are)\s+)?(?:an?\s+)?(?=(?:nested\s+)?(?:dict|dictionary|pytree|tuple|pair|list)\b)"
@@ -35,7 +38,11 @@ _MENTIONED_TREE = re.compile(
 _CHOSEN = re.compile(
     r"\s*(?:(?:is|are|can be|may be|must be|should be|in|:|=|,)\s*)?(?:either\s+|one of\s+)?[\[({]?['\"]"
 )
-_SEVERAL_INTEGERS = re.compile(r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$", re.IGNORECASE)
+# `integer counts y`; `every row of the table carries an integer repeats`
+_SEVERAL_INTEGERS = re.compile(
+    r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$|\b(?:each|every)\s[^.;:,]*\san\s+integer\s+$",
+    re.IGNORECASE,
+)
 _IS_TRUE = re.compile(r"\s+(?:is|are)\s+(?:True|False)\b")
 _WHERE = re.compile(r"\b(?:where|for which|in which|whose)\s+(?:the\s+)?$", re.IGNORECASE)
 _MARKED = re.compile(r"\b(?:marked|flagged)\s+in\s+(?:the\s+)?`*$", re.IGNORECASE)
@@ -91,7 +98,9 @@ def reading_of(
         agreed = None
     if agreed is not None and agreed.dims is not None and not about:
         about = _beside(agreed, spoken)
-    about = about or _in_brackets(spoken) or _choice_in_sentence(spoken) or _integers_before(spoken)
+    about = (
+        about or _of_a_likeness(spoken) or _choice_in_sentence(spoken) or _integers_before(spoken)
+    )
     has_axes = agreed is not None and agreed.dims is not None and bool(agreed.dims.names)
     if (has_axes and _is_true_or_false(spoken)) or _is_marked(spoken, name):
         about = f"{about} boolean mask".lstrip()
@@ -127,10 +136,10 @@ def _beside(shape_said: Shape, spoken: Sequence[Passage]) -> str:
     return ""
 
 
-def _in_brackets(spoken: Sequence[Passage]) -> str:
-    """What a sentence says of a likeness in brackets right behind the name."""
-    behind = (_IN_BRACKETS.match(p.after) for p in spoken if not p.entry)
-    return next((match["inside"] for match in behind if match is not None), "")
+def _of_a_likeness(spoken: Sequence[Passage]) -> str:
+    """What a sentence says beside a likeness right behind the name."""
+    behind = (_LIKENESS.match(p.after) for p in spoken if not p.entry)
+    return next((match["inside"] or match["clause"] for match in behind if match), "")
 
 
 def _choice_in_sentence(spoken: Sequence[Passage]) -> str:
@@ -224,6 +233,6 @@ def _same_as(spoken: Sequence[Passage], name: str, names: Sequence[str]) -> str:
                 return PREVIOUS
             if _THE_SAME.match(passage.alone) and name in names[1:]:
                 return names[names.index(name) - 1]
-        elif _SAME_SHAPE.search(_in_brackets([passage])):
+        elif _SAME_SHAPE.search(_of_a_likeness([passage])):
             return PREVIOUS
     return ""

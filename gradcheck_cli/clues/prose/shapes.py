@@ -114,6 +114,15 @@ _ROW_AT_AN_END = re.compile(
     r"(?<![\w)\]])(?P<dims>\[[a-z]\w*(?:,\s*[a-z]\w*)*\])`*(?=[.;](?:\s|$)|\s*(?:\n|$))",
     re.IGNORECASE,
 )
+_IS_BRACKETS = re.compile(
+    r"\b(?P<name>[^\W\d]\w*)\s+(?:is|are)\s+(?:both\s+|each\s+)?(?P<dims>\[[a-z]{3,}\w*(?:,\s*[a-z]{3,}\w*)+\])(?=[.;,)]|\s+(?:and|of|with)\b|\s*$)",
+    re.MULTILINE,
+)
+# `over the species`, `every clip`
+_GOES_ALONG = re.compile(
+    r"\b(?:over|per|each|every|across|along)\s+(?:(?:the|its|all|stated|real|valid)\s+){0,2}(?P<name>[^\W\d]\w*)",
+    re.IGNORECASE,
+)
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
 _AN_AXIS = re.compile(rf"(?!{_UNITS}$)[a-z_]" + r"{3,}[^s\W]s")
 _WITHIN = re.compile(r"\b(?:in|within|between|from|range)\W*$", re.IGNORECASE)  # an interval
@@ -235,7 +244,15 @@ def _stated(passage: Passage, elsewhere: Collection[str]) -> Shape | None:
 
 def certain_names(text: str, names: Sequence[str]) -> set[str]:
     """Names that stand in shapes of several dimensions, anywhere in the text, or in it as spelled out for these parameters."""
-    return _certain(text) | _certain(spelled_out(text, names))
+    return _certain(text) | _certain(spelled_out(text, names)) | _in_brackets_of(names, text)
+
+
+def _in_brackets_of(names: Sequence[str], text: str) -> set[str]:
+    """The names in square brackets that a parameter is said to be, one of which the text goes along: `logits is [clip, species]`, `every clip`."""
+    said = (m for m in _IS_BRACKETS.finditer(text) if m["name"] in names)
+    shapes = [{*dims.names} for m in said if (dims := stated(m["dims"])) is not None]
+    along = {match["name"].lower() for match in _GOES_ALONG.finditer(text)}
+    return {name for dims in shapes if dims & along and dims.isdisjoint(names) for name in dims}
 
 
 def _certain(text: str) -> set[str]:
