@@ -17,13 +17,30 @@ _LEADERS = {
 
 def with_followers(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
     """The findings that get a block of their own, each with those that are told in it."""
-    blocks: list[tuple[Finding, list[Finding]]] = []
-    followers = {id(f): leader for f in findings if (leader := _leader(f, findings)) is not None}
+    followers = _followers(findings)
+    blocks: dict[int, tuple[Finding, list[Finding]]] = {
+        id(finding): (finding, []) for finding in findings if id(finding) not in followers
+    }
     for finding in findings:
-        if id(finding) not in followers:
-            mine = [f for f in findings if _first(f, followers) is finding and f is not finding]
-            blocks.append((finding, mine))
-    return blocks
+        if id(finding) in followers:
+            blocks[id(_first(finding, followers))][1].append(finding)
+    return list(blocks.values())
+
+
+def _followers(findings: Sequence[Finding]) -> dict[int, Finding]:
+    """For each finding that is told in the block of another, by its identity, that one: of the same cause, and no less grave."""
+    by_repair: dict[str, Finding] = {}
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_repair.setdefault(_repair(finding), finding)
+        by_rule.setdefault(finding.rule, []).append(finding)
+    found = {}
+    for finding in findings:
+        first = by_repair[_repair(finding)] if finding.edits else finding
+        leader = first if first is not finding else _leader(finding, by_rule)
+        if leader is not None:
+            found[id(finding)] = leader
+    return found
 
 
 def _first(finding: Finding, followers: Mapping[int, Finding]) -> Finding:
@@ -33,20 +50,16 @@ def _first(finding: Finding, followers: Mapping[int, Finding]) -> Finding:
     return finding
 
 
-def _leader(finding: Finding, findings: Sequence[Finding]) -> Finding | None:
-    """The finding of the same cause, no less grave, in whose block this one is told."""
+def _repair(finding: Finding) -> str:
+    """What two findings have in common that one change mends, as the gradients of two arguments."""
+    return repr((finding.rule, finding.severity, finding.edits))
+
+
+def _leader(finding: Finding, by_rule: Mapping[str, Sequence[Finding]]) -> Finding | None:
+    """The finding of another rule in whose block this one is told."""
     rule = _LEADERS.get(RuleName(finding.rule))
-    graver = [f for f in findings if f.severity.rank >= finding.severity.rank]
-    first = next((f for f in graver if _is_one_repair(f, finding)), finding)
-    if first is not finding:
-        return first
-    return next((f for f in graver if f.rule == rule and _is_one_cause(f, finding)), None)
-
-
-def _is_one_repair(one: Finding, other: Finding) -> bool:
-    """Does one change mend both, of the same rule: the gradients of two arguments?"""
-    both = (one.rule, one.edits) == (other.rule, other.edits)
-    return both and bool(one.edits) and one.severity is other.severity
+    graver = (f for f in by_rule.get(rule or "", ()) if f.severity.rank >= finding.severity.rank)
+    return next((f for f in graver if _is_one_cause(f, finding)), None)
 
 
 def _is_one_cause(one: Finding, other: Finding) -> bool:
