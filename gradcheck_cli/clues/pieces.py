@@ -1,4 +1,4 @@
-"""Whole numbers by which a text goes along an axis in pieces: `range(0, rows, 32)`, `x.split(CHUNK)`.
+"""Whole numbers by which a text goes along an axis in pieces: `range(0, rows, 32)`, `x.split(CHUNK)`, `pl.cdiv(n, ROWS)`.
 
 An axis that is no longer is one piece, and what becomes of the next ones does not show.
 """
@@ -15,6 +15,7 @@ from gradcheck_cli.clues.source_text.statements import nodes_of
 from gradcheck_cli.clues.source_text.tree import Text, last_word, text_of
 
 _STEPS = frozenset({"range", "arange", "trange"})
+_TRITON = frozenset({"triton", "tl"})
 _LEAST = 4  # shorter pieces are several in any axis that is tried
 
 
@@ -34,6 +35,8 @@ def _lengths(node: ast.AST, known: Mapping[str, object]) -> Iterator[int]:
     match node:
         case ast.Call(func=called, args=[_, _, step]) if last_word(called) in _STEPS:
             yield from _whole(step, known)
+        case ast.Call(func=called, args=[_, block]) if _counts_blocks(called):
+            yield from _whole(block, known)
         case ast.Call(func=ast.Attribute(value=owner, attr="split"), args=args):
             of_torch = isinstance(owner, ast.Name) and owner.id == "torch"
             for length in args[of_torch : of_torch + 1]:
@@ -43,6 +46,13 @@ def _lengths(node: ast.AST, known: Mapping[str, object]) -> Iterator[int]:
         case ast.Slice(lower=ast.expr() as first, upper=ast.BinOp(left, ast.Add(), n)):
             if ast.dump(first) == ast.dump(left):
                 yield from _whole(n, known)
+
+
+def _counts_blocks(called: ast.expr) -> bool:
+    """Is it `pl.cdiv`, or the like? What Triton launches says itself how its arrays are cut."""
+    owner = called.value if isinstance(called, ast.Attribute) else None
+    of_triton = isinstance(owner, ast.Name) and owner.id in _TRITON
+    return last_word(called) == "cdiv" and not of_triton
 
 
 def _whole(node: ast.expr, known: Mapping[str, object]) -> Iterator[int]:

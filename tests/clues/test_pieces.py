@@ -36,6 +36,14 @@ def by_an_attribute(x: Any, i: int) -> Any:
     return x[i : i + Config.rows]
 
 
+def by_blocks(pl: Any, x: Any) -> Any:
+    return pl.cdiv(x.shape[0], WIDE)
+
+
+def by_what_is_launched(triton: Any, x: Any) -> Any:
+    return triton.cdiv(x.shape[0], WIDE)
+
+
 def by_a_helper(x: Any) -> Any:
     return by_a_name(x)
 
@@ -56,6 +64,8 @@ def by_two(x: Any) -> Any:
         (by_a_default, (20,)),
         (by_an_own_name, (12,)),
         (by_an_attribute, (24,)),
+        (by_blocks, (128,)),
+        (by_what_is_launched, ()),
         (by_a_helper, (128,)),
         (by_counts, ()),
         (by_two, ()),
