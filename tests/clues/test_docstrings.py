@@ -38,6 +38,8 @@ SHAPES = [
     ("w (items, dim), i (trips, legs) int, x (trips, legs) positive (e.g. counts)", {"w": "f32[items dim]", "i": "i32[trips legs]", "x": "f32[trips legs]"}),
     ("logits (G, G); src, dst int (N,), dst < 0 = withdrawn; w (N,)", {"logits": "f32[G G]", "src": "i32[N]", "dst": "i32[N]", "w": "f32[N]"}),
     ("Mean over the species, every clip alike. `x` is [clip, species]. `y` is an integer table of the same shape: 1 heard, 0 not, and U (-1) for no statement.", {"x": "f32[clip species]", "y": "i32[clip species]"}),
+    ("The function takes x, y, z of (batch, heads, depth) and a w of (heads, depth).", {"x": "f32[batch heads depth]", "y": "f32[batch heads depth]", "z": "f32[batch heads depth]", "w": "f32[heads depth]"}),
+    ("Sums x, y and z of shape (n, d).", {"x": "f32[n d]", "y": "f32[n d]", "z": "f32[n d]"}),
     ("x: (n, d) array\ny: array of the same shape as x", {"x": "f32[n d]", "y": "f32[n d]"}),
     ("Args:\n    x: Levels, ``[fields, levels]``.\n    y: The same among others.\n    w: ``[fields]``.  More are ignored.", {"x": "f32[fields levels]", "y": "f32[fields levels]", "w": "f32[fields]"}),
     ("Args:\n    x: Levels, ``[fields, levels]``.\n    w: (n,) of each.", {"x": "", "w": "f32[n]"}),

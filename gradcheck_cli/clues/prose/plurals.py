@@ -30,6 +30,11 @@ _BOTH = re.compile(
     r",?\s+(?P<many>both|all)\s+(?:(?:are|of|have|has|with|the|shapes?)\s+)*"
     rf"(?P<shape>{BRACKETS})" + r"(?P<more>(?:,?\s+(?!and\b|or\b)[a-z\d]+){0,4}(?=[.,;\n]|$))?"
 )
+# `query, key, value of (batch, heads, depth)`, `q, k and v of shape (b, d)`
+_LISTED_OF = re.compile(
+    r"(?<![\w.])(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*`*[^\W\d]\w*`*)+(?:,?\s+and\s+`*[^\W\d]\w*`*)?)"
+    rf"\s+of\s+(?:shape\s+)?(?P<shape>{BRACKETS})"
+)
 _SHORT = 2  # letters of names whose plural is another word
 _OTHERWISE = frozenset(["to", "with", "of", "from", "by", "in", "on", "for", "at", "the", "lie", "between"])  # fmt: skip
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
@@ -40,6 +45,7 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     text = _STARRED.sub(lambda match: _all_of(match["stem"], names) or match[0], text)
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
     text = _BOTH.sub(lambda match: _of_each(match, names), text)
+    text = _LISTED_OF.sub(lambda match: _with_one_shape(match, names), text)
     for shapes_first in _BEFORE_NOUNS:
         text = shapes_first.sub(lambda match: _behind_names(match, names), text)
     text = _with_plural_names(text, names)
@@ -116,6 +122,14 @@ def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
     shape = f"of shape {match['shape']}" if sure else match["shape"]
     said = f"{shape} {sort}{match['more'] or ''}"
     return "\n" + "\n".join(f"{name}: {said}" for name in listed) + "\n"
+
+
+def _with_one_shape(match: re.Match[str], names: Sequence[str]) -> str:
+    """The shape behind each of the parameters that are listed before it."""
+    listed = re.findall(r"\w+", re.sub(r"\band\b", " ", match["names"]))
+    if not all(name in names for name in listed) or not probable(match["shape"]):
+        return match[0]
+    return ", ".join(f"{name} of shape {match['shape']}" for name in listed)
 
 
 def _behind_names(match: re.Match[str], names: Sequence[str]) -> str:

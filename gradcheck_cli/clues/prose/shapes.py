@@ -123,6 +123,12 @@ _GOES_ALONG = re.compile(
     r"\b(?:over|per|each|every|across|along)\s+(?:(?:the|its|all|stated|real|valid)\s+){0,2}(?P<name>[^\W\d]\w*)",
     re.IGNORECASE,
 )
+# `one entry per magnet circuit`; nothing that has axes itself, and not of two things at once
+_ONE_EACH = re.compile(
+    r"\W*(?:an?\s+)?(?:(?:array|vector|tensor|list|sequence)\s+(?:of|with)\s+)?one\s+(?:entry|value|number|float|scalar|coefficient|weight)"
+    r"\s+(?:per|for\s+(?:each|every))\s+(?!pair\b|(?:\w+\s+)?and\b)(?:[a-z-]+\s+){0,2}?[a-z-]+(?=\s*(?:[.,;:(]|$))",
+    re.IGNORECASE,
+)
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
 _AN_AXIS = re.compile(rf"(?!{_UNITS}$)[a-z_]" + r"{3,}[^s\W]s")
 _WITHIN = re.compile(r"\b(?:in|within|between|from|range)\W*$", re.IGNORECASE)  # an interval
@@ -337,7 +343,13 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
             return Shape(match.group(), _richest(dims, sentence[match.end() :]))
     letters = _LAYOUT_FIRST.match(sentence)
     layout = None if letters is None else _of_layout(letters["axes"])
-    return layout or _loose(sentence)
+    return layout or _loose(sentence) or _of_one_each(sentence)
+
+
+def _of_one_each(sentence: str) -> Shape | None:
+    """One axis, without a name, for an entry of which there is one of each: `one entry per magnet circuit`."""
+    match = _ONE_EACH.match(sentence)
+    return None if match is None else Shape(match.group().strip(), rank=1)
 
 
 def _is_about_others(lead: str, written: str, dims: Dims, elsewhere: Collection[str]) -> bool:
