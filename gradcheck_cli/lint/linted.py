@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Finding
-from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.lint.conditions import asked_names, names
 from gradcheck_cli.lint.contracts import Broken, Module, broken
 from gradcheck_cli.lint.lifting import Lifted, lift, scenes
@@ -23,6 +22,7 @@ from gradcheck_cli.lint.spans import Span
 from gradcheck_cli.lint.terms import POWER, PRODUCT, Term
 from gradcheck_cli.lint.vocabulary import DIFFERENTIATE, computes
 from gradcheck_cli.project.rule_pages import Rule, find
+from gradcheck_cli.project.unreadable import no_python, unread
 
 WHERE = "where"
 _CAUTION = "  (better where this fails, not everywhere)"
@@ -33,24 +33,23 @@ _TOO_DEEP = "nested too deeply to be read"
 def linted(source: str, path: str) -> list[Finding]:
     """The findings in a source, in the order of their places."""
     if len(source) > _MOST_LETTERS:
-        return [_unread(path, 1, f"{len(source)} letters are more than are read")]
+        return [unread(path, 1, f"{len(source)} letters are more than are read")]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except SyntaxError as error:
-        said = f"it is not valid Python: {error.msg}"
-        return [find(RuleName.SYNTAX_ERROR).finding(path, error.lineno or 1, said)]
+        return [no_python(path, error)]
     except ValueError as error:  # a zero byte
-        return [_unread(path, 1, str(error))]
+        return [unread(path, 1, str(error))]
     except (RecursionError, MemoryError):
-        return [_unread(path, 1, _TOO_DEEP)]
+        return [unread(path, 1, _TOO_DEEP)]
     if not computes(source):
         return []
     try:
         terms = lift(tree)
     except (RecursionError, MemoryError):
-        return [_unread(path, 1, _TOO_DEEP)]
+        return [unread(path, 1, _TOO_DEEP)]
     return _told(Source(source, tree), terms, path)
 
 
@@ -215,7 +214,3 @@ def _roots(source: Source) -> frozenset[str]:
     """The packages that a module imports."""
     names = (*source.imported.values(), *source.stars)
     return frozenset(name.partition(".")[0] for name in names)
-
-
-def _unread(path: str, line: int, why: str) -> Finding:
-    return find(RuleName.UNREADABLE_FILE).finding(path, line, why)

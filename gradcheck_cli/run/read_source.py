@@ -12,6 +12,7 @@ from gradcheck_cli.contract.worker import Mark
 from gradcheck_cli.project.comments import Comments
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.source_marks import find_marks
+from gradcheck_cli.project.unreadable import no_python, unread
 
 
 def marks_of(source: str, path: Path, display: str) -> list[Mark] | Finding:
@@ -19,10 +20,7 @@ def marks_of(source: str, path: Path, display: str) -> list[Mark] | Finding:
     try:
         return find_marks(ast.parse(source), path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None) or 1
-        problem = getattr(error, "msg", None) or str(error) or type(error).__name__
-        rule = find(RuleName.SYNTAX_ERROR)
-        return rule.finding(display, line, f"it is not valid Python: {problem}")
+        return no_python(display, error)
 
 
 def text_of(path: Path, display: str) -> str | Finding:
@@ -31,8 +29,7 @@ def text_of(path: Path, display: str) -> str | Finding:
         with tokenize.open(path) as stream:
             return stream.read()
     except (SyntaxError, UnicodeDecodeError, OSError, LookupError) as error:
-        said = f"it cannot be read as Python source: {error}"
-        return find(RuleName.UNREADABLE_FILE).finding(display, 1, said)
+        return unread(display, 1, f"it cannot be read as Python source: {error}")
 
 
 def meaningless(comment: Comments, display: str) -> list[Finding]:
