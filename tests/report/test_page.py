@@ -270,6 +270,9 @@ def test_quiet_pages_tell_only_what_is_not_right(tmp_path: Path) -> None:
     text = render(report, Look(tmp_path, quiet=True, width=80))
     assert "fine" not in text
     assert "bad  WRONG" in text
+    careless = checked(finding("undeclared-deviation", severity=Severity.WARNING))
+    meant = assemble([File("b.py", gradients=[checked(note()), careless])], Settings())
+    assert "warning[undeclared-deviation]" in render(meant, Look(tmp_path, quiet=True, width=80))
     assert "2 of 2 gradients checked" in text.splitlines()[-2]
 
 

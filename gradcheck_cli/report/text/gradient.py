@@ -36,11 +36,13 @@ _STYLES = {
 }
 
 
-def is_told(numbered: Numbered, quiet: bool) -> bool:
-    """Is it shown at all?"""
-    if quiet:
-        return numbered.gradient.verdict not in (None, *FINE)
-    return numbered.is_told
+def is_told(numbered: Numbered, findings: Sequence[Finding], quiet: bool) -> bool:
+    """Is it shown at all? Where only what is not right is wanted, a warning is."""
+    if not quiet:
+        return numbered.is_told
+    gradient = numbered.gradient
+    loud = any(findings[k].severity is not Severity.NOTE for k in gradient.findings)
+    return loud or gradient.verdict not in (None, *FINE)
 
 
 def all_green(gradients: Sequence[Numbered], report: Report) -> bool:

@@ -70,7 +70,8 @@ class Page:
         """One file; of one that was never run there is a word at the end."""
         path, verbose = section.path, self.look.verbose
         mine = [f for f in section.findings if verbose or f.withdrawn_by is None]
-        here = [each for each in section.gradients if is_told(each, self.look.quiet)]
+        quiet = self.look.quiet
+        here = [each for each in section.gradients if is_told(each, report.findings, quiet)]
         if not (here or self._loud(mine)):
             return
         if [f.rule for f in mine] == [RuleName.NO_CUSTOM_GRADIENTS] and not verbose:
