@@ -101,6 +101,7 @@ class NumpySubject:
     signature: Signature
     alone: Mapping[str, Any] = field(default_factory=dict)  # what a call of one row gives instead
     has_rule: bool = True
+    defaults: Mapping[str, object] = field(default_factory=dict)
     program: Any = None  # of the rule
     primal: Any = None  # the primal's program
     refused: Mapping[str, Any] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -147,6 +147,16 @@ class Signature:
         """The parameters that are an array of floats each, not nested."""
         return tuple(name for name, value in self.arguments if isinstance(value, Leaf))
 
+    def held(self, defaults: Mapping[str, object]) -> dict[str, object]:
+        """What each argument is that stays as it is; its default where it is left out."""
+        found: dict[str, object] = {}
+        for name, given in self.arguments:
+            if given is OMITTED:
+                found[name] = defaults.get(name)
+            elif isinstance(given, Fixed):
+                found[name] = given.value
+        return found
+
     def changed(self, change: Callable[[Any], Any]) -> Signature:
         """The call with each part of its arguments changed."""
         arguments = tuple((name, changed(value, change)) for name, value in self.arguments)
@@ -181,6 +191,8 @@ class Hints:
     clues: dict[str, list[Clue]] = field(default_factory=dict)  # the strongest source first
     classes: dict[str, type] = field(default_factory=dict)  # of arguments that are objects
     instances: dict[str, Any] = field(default_factory=dict)  # such objects that the module holds
+    # What is read of arguments that are objects of no known class.
+    attributes: dict[str, frozenset[str]] = field(default_factory=dict)
     objects_are_held: bool = False  # the framework does not differentiate what objects hold
     windows: Sequence[tuple[str, str]] = ()  # what slides: how long it is, and how far it goes
     halves: bool = False  # its text takes half of an axis

@@ -106,10 +106,15 @@ class Rows:
         numbers = {name: v for name in names if (v := self.setting(name)) is not None}
         return {name: v for name, v in numbers.items() if np.isfinite(v) and abs(v) not in (0, 1)}
 
+    @functools.cached_property
+    def ones(self) -> list[str]:
+        """The arguments that are not differentiated and are the float 1, or -1: as factors they show in no number."""
+        given = self.subject.signature.held(self.subject.defaults)
+        return [n for n, value in given.items() if isinstance(value, float) and abs(value) == 1]
+
     def setting(self, name: str) -> float | None:
         """The number that an argument is which is not differentiated; none if it is something else."""
-        given = dict(self.subject.signature.arguments).get(name)
-        value = getattr(given, "value", None)
+        value = self.subject.signature.held(self.subject.defaults).get(name)
         return float(value) if isinstance(value, int | float) else None
 
     def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:

@@ -70,6 +70,10 @@ class Part:
     def differentiable(self) -> bool:
         return self.whole.differentiable
 
+    @property
+    def defaults(self) -> Mapping[str, object]:
+        return self.whole.defaults
+
     def traces(self) -> Traces:
         if self._traces is None:
             whole = self.whole.traces()

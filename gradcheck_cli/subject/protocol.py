@@ -67,6 +67,8 @@ class Shaped(Protocol):
     @property
     def has_rule(self) -> bool: ...
     @property
+    def defaults(self) -> Mapping[str, object]: ...  # what stands for arguments that are left out
+    @property
     def sample(self) -> Sample | None: ...  # if only some components are seen
 
 

@@ -6,7 +6,7 @@ How it is traced and how it is run in floats differ; what follows from a trace d
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -92,6 +92,10 @@ class FittedGradient(abc.ABC):
     @property
     def leaves(self) -> Sequence[Leaf]:
         return self.signature.leaves
+
+    @property
+    def defaults(self) -> Mapping[str, object]:
+        return {p.name: p.default for p in self.gradient.parameters()}
 
     @property
     def sample(self) -> Sample | None:

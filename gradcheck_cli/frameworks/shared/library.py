@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gradcheck_cli.inputs.signature import Leaf, Signature
+from gradcheck_cli.inputs.signature import Leaf, Parameter, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 from gradcheck_cli.subject.results import Spelled
@@ -43,6 +43,7 @@ class Offering(Protocol):
 
     @property
     def library(self) -> Library: ...
+    def parameters(self) -> Sequence[Parameter]: ...
     def stand_in(self, stable: Stable) -> CustomGradient: ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,19 @@ class Reverse(torch.autograd.Function):  # cgcheck: expect(scaled=-alpha)
 
 
 @pytest.mark.needs("torch")
-def test_a_number_that_is_kept_on_the_context_is_a_declared_factor(tmp_path: Path) -> None:
-    (tmp_path / "reverse.py").write_text(REVERSED)
+@pytest.mark.parametrize("alpha", ["alpha: float", "alpha=1.0", "alpha: float = 0.1"])
+def test_a_number_that_is_kept_on_the_context_is_a_declared_factor(
+    alpha: str, tmp_path: Path
+) -> None:
+    (tmp_path / "reverse.py").write_text(REVERSED.replace("alpha: float", alpha))
     run = check_json("reverse.py", cwd=tmp_path)
     assert [g["verdict"] for g in run.report["gradients"]] == ["intended"]
     assert run.findings() == []
+
+
+@pytest.mark.needs("torch")
+def test_a_default_of_one_is_offered_by_its_name(tmp_path: Path) -> None:
+    source = REVERSED.replace("  # cgcheck: expect(scaled=-alpha)", "")
+    (tmp_path / "reverse.py").write_text(source.replace("alpha: float", "alpha=1.0"))
+    (finding,) = check_json("reverse.py", cwd=tmp_path).findings()
+    assert "expect(scaled=-alpha)" in json.dumps(finding)
