@@ -13,7 +13,7 @@ from gradcheck_cli.clues.class_fields import (
     names_of_dimensions,
     with_signs_of_fields,
 )
-from gradcheck_cli.clues.classes import classes_of_arguments, instances
+from gradcheck_cli.clues.classes import attributes_of_no_class, classes_of_arguments, instances
 from gradcheck_cli.clues.dictionaries import stated_with_keys
 from gradcheck_cli.clues.first_clues import (
     by_strength,
@@ -83,6 +83,7 @@ def read(
         maybe_complex=_with_numbers("conjugated", merged) - real - found.keys(),
         constants=tuple(n for n, each in merged.items() if any(c.constant for c in each)),
         classes=wanted,
+        attributes=attributes_of_no_class([function, *rule], names, {**wanted, **parts}),
         instances=instances(function, wanted),
         below_zero=marked_below_zero([function, *rule], names) | told_below_zero(function, names),
         outside=outside([function, *rule], names, function),

@@ -16,7 +16,7 @@ _PLAIN = {
     Kind.SHAPE: "(3, 4)",
 }  # fmt: skip
 _DTYPES = {Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
-_UNSAID = (Kind.FUNCTION, Kind.KEY)  # no text stands for a function
+_UNSAID = (Kind.FUNCTION, Kind.KEY)  # no text stands for a function, nor for an object
 
 
 def comment_to_add(parameters: Sequence[Parameter], hints: Hints) -> str:
@@ -53,7 +53,7 @@ def _specs(parameter: Parameter, hints: Hints, *, stated: bool) -> Iterator[str]
     value = next((repr(v) for c in clues for v in c.values), "")
     if own:
         yield own
-    elif kind in _UNSAID or "Callable" in (parameter.annotation or ""):
+    elif kind in _UNSAID or "Callable" in (parameter.annotation or "") or name in hints.attributes:
         return
     elif name in hints.keys and all(map(_KEY.fullmatch, hints.keys[name])):
         parts = (f"{k}: {_array(hints.clues.get(f'{name}[{k!r}]', []))}" for k in hints.keys[name])

@@ -1,4 +1,4 @@
-"""Objects for one parameter: that the module holds, made of the fields of their class, or as its constructor makes them."""
+"""Objects for one parameter: that the module holds, made of the fields of their class, as its constructor makes them, or of what is read of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from gradcheck_cli.infer.static_values import stated_kind
 from gradcheck_cli.infer.template import A_FIELD
 from gradcheck_cli.inputs.clue import Kind
 from gradcheck_cli.inputs.names import fixed_by_name
-from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Parameter, changed
+from gradcheck_cli.inputs.signature import GUESS, Fixed, Hints, Leaf, Parameter, changed
 from gradcheck_cli.inputs.stand_ins import floats, integers, mask
 from gradcheck_cli.project.input_specs import parse
 
 MADE_UP = "an object of its class"  # as the source of one says
 _MOST = 4  # of a class
+_PLAIN = (0.5, 2, True)  # for an attribute whose name says nothing
 
 
 def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
@@ -36,6 +37,30 @@ def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
         return []  # `configurations` has them
     made = _object(name, shape, hints, lambda path, source: Leaf(path, shape, source))
     return [changed(each, _held) for each in made] if hints.objects_are_held else made
+
+
+class Made:
+    """An object of no known class, with these attributes."""
+
+    def __init__(self, name: str, attributes: dict[str, object]) -> None:
+        self._name = name
+        vars(self).update(attributes)
+
+    def __repr__(self) -> str:
+        held = (f"{name}={value!r}" for name, value in vars(self).items() if name != "_name")
+        return f"{self._name}({', '.join(held)})"
+
+
+def of_no_class(name: str, hints: Hints) -> list[Fixed]:
+    """Objects of which nothing is known but the attributes that are read: plain numbers by their names, whole ones, flags."""
+    attributes = sorted(hints.attributes.get(name, ()))
+    objects = (Made(name, {a: _value(a, plain, hints) for a in attributes}) for plain in _PLAIN)
+    return [Fixed(each, repr(each), GUESS) for each in objects] if attributes else []
+
+
+def _value(attribute: str, plain: object, hints: Hints) -> object:
+    named = fixed_by_name(attribute, (), hints.make_key)
+    return named[0].value if named else plain
 
 
 def _held(part: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.clues.trees import tree
 from gradcheck_cli.infer.divisible import divisible
-from gradcheck_cli.infer.objects import configurations, held, objects, of_tables
+from gradcheck_cli.infer.objects import configurations, held, objects, of_no_class, of_tables
 from gradcheck_cli.infer.specs import specified
 from gradcheck_cli.infer.static_values import (
     PLAIN_KINDS,
@@ -84,8 +84,10 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
             return [Leaf(parameter.name, (), "its default", domain=domain, centre=default), OMITTED]
         return [OMITTED, *_parts(parameter, hints)]
     kind = stated_kind(hints.clues.get(parameter.name, ()))
+    if parameter.name in hints.attributes and kind is Kind.NOTHING:
+        return [*of_no_class(parameter.name, hints)]
     if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):
-        return _functions(parameter.name, hints)
+        return _functions(parameter, hints)
     plain = plain_values(parameter.name, shape, hints)
     is_object = parameter.name in hints.classes  # of scalars, as a text may say
     if kind in PLAIN_KINDS and plain and not is_object:
@@ -154,11 +156,12 @@ def _open_floats(name: str, shape: tuple[int, ...], hints: Hints) -> list[Fixed]
     return [floats(name, shape, taken.source, hints.domains.get(name))]
 
 
-def _functions(name: str, hints: Hints) -> list[Fixed]:
+def _functions(parameter: Parameter, hints: Hints) -> list[Fixed]:
     """Functions for a parameter that is called: the module's own, else some that nobody chose."""
-    if name in hints.callables:
-        return [hints.callables[name]]
-    return [Fixed(f, called, "its annotation", invented=True) for called, f in hints.functions]
+    if parameter.name in hints.callables:
+        return [hints.callables[parameter.name]]
+    why = "its annotation" if parameter.annotation else "a function, since it is called"
+    return [Fixed(f, called, why, invented=True) for called, f in hints.functions]
 
 
 def _parts(parameter: Parameter, hints: Hints) -> list[Fixed]:

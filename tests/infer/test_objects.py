@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from gradcheck_cli.infer.objects import configurations, objects
+from gradcheck_cli.infer.objects import configurations, objects, of_no_class
 from gradcheck_cli.inputs.signature import Built, Fixed, Hints, Leaf
 
 
@@ -47,3 +47,13 @@ def test_a_named_tuple_of_numbers_with_defaults_is_a_configuration_where_it_is_h
     open_ = Hints({}, {}, [], classes={"basin": Basin})
     assert configurations("basin", open_) == []
     assert isinstance(objects("basin", (), open_)[0], Built)
+
+
+def test_an_object_of_no_class_has_numbers_by_the_names_of_its_attributes() -> None:
+    hints = Hints({}, {}, [], attributes={"cfg": frozenset({"scale", "axis"})})
+    made = of_no_class("cfg", hints)
+    assert [each.text for each in made] == [
+        f"cfg(axis=-1, scale={value})" for value in (0.5, 2, True)
+    ]
+    assert (made[0].value.axis, made[1].value.scale) == (-1, 2)
+    assert of_no_class("x", hints) == []
