@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,12 @@ class Step:
     subs: tuple[Program, ...]
     eqn: Any
     call: Any = None  # the equation that calls the function of JAX's which this is a step of
+    again: tuple[Any, Any] | None = None  # equation and call of the last step that is equal to it
+
+    @property
+    def last(self) -> Step:
+        """The step where it stands for the last time: what a rule computes once more, in the rule."""
+        return self if self.again is None else replace(self, eqn=self.again[0], call=self.again[1])
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -106,7 +112,7 @@ class _Builder:
     steps: list[Step] = field(default_factory=list)
     constants: dict[Slot, Any] = field(default_factory=dict)
     avals: list[Aval] = field(default_factory=list)
-    equal_steps: dict[Any, tuple[Slot, ...]] = field(default_factory=dict)
+    equal_steps: dict[Any, int] = field(default_factory=dict)  # their places
     literals: dict[Any, Slot] = field(default_factory=dict)
     bits_of: dict[Slot, Slot] = field(default_factory=dict)  # integers that are a float's bits
 
@@ -151,7 +157,9 @@ class _Builder:
     def step(self, eqn: Any, ins: tuple[Slot, ...], call: Any) -> tuple[Slot, ...]:
         key = (eqn.primitive.name, ins, _params_key(eqn.params))
         if key in self.equal_steps:
-            return self.equal_steps[key]
+            place = self.equal_steps[key]
+            self.steps[place] = replace(self.steps[place], again=(eqn, call))
+            return self.steps[place].outs
         outs = tuple(self.slot(var.aval) for var in eqn.outvars)
         name = eqn.primitive.name
         if name == BITS and self.avals[ins[0]].kind == "f":
@@ -171,7 +179,7 @@ class _Builder:
                 call=call,
             )
         )
-        self.equal_steps[key] = outs
+        self.equal_steps[key] = len(self.steps) - 1
         return outs
 
     def _is_sign(self, name: str, ins: tuple[Slot, ...]) -> bool:

@@ -63,7 +63,7 @@ def find_blame(failure: Failure, m: Measurements) -> Blame | None:
     for index, lost in _suspects(run):
         after = aim.bits(run.repaired(index), run)
         if after - before > max(LEAST_LOSS.value, (full - before) / 2):
-            return _blame(run, program.steps[index], lost)
+            return _blame(run, program.steps[index], lost, in_rule=failure.what != VALUES)
     return None
 
 
@@ -100,8 +100,11 @@ def _suspects(run: Shadow) -> Iterator[tuple[int, float]]:
             return
 
 
-def _blame(run: Shadow, step: Step, lost: float) -> Blame:
-    """An input that left the range of its format explains more than the step that met it."""
+def _blame(run: Shadow, step: Step, lost: float, *, in_rule: bool) -> Blame:
+    """An input that left the range of its format explains more than the step that met it.
+
+    What the function computes and the rule once more is to blame where it stands `in_rule`, if that failed.
+    """
     origin = step
     while (earlier := out_of_range(run, origin.ins)) is not None:
         producer = run.producer(earlier)
@@ -109,8 +112,12 @@ def _blame(run: Shadow, step: Step, lost: float) -> Blame:
             break
         origin = producer
         if out_of_range(run, origin.ins) is None:
-            return Blame(spot(origin, PLUMBING), in_words(run, origin))
+            return Blame(_spot(origin, in_rule), in_words(run, origin))
     digits = format_after(run, step).digits
     count = round(min(float(digits), lost))
     verb = "cancels" if step.name in _SUMS else f"(`{step.name}`) is imprecise"
-    return Blame(spot(step, PLUMBING), f"{verb}: {count} of {digits} bits lost")
+    return Blame(_spot(step, in_rule), f"{verb}: {count} of {digits} bits lost")
+
+
+def _spot(step: Step, in_rule: bool) -> Spot | None:
+    return spot(step.last if in_rule else step, PLUMBING)

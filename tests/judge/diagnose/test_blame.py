@@ -6,6 +6,7 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -73,6 +74,27 @@ def test_a_backward_pass_that_cancels_says_how_many_bits_are_lost() -> None:
     assert cause.spot is not None
     assert cause.spot.text == "1 - 1 / (1 + e)"
     assert cause.text == "cancels: 24 of 24 bits lost"
+
+
+@jax.custom_vjp
+def softplus(x):
+    return jnp.log(1 + jnp.exp(x))
+
+
+softplus.defvjp(
+    lambda x: (softplus(x), x),
+    lambda x, g: (g * jnp.exp(x) / (1 + jnp.exp(x)),),
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "text"), [(VALUES, "return jnp.log"), (GRADIENTS, "lambda x, g: (g * jnp.exp")]
+)
+def test_what_the_rule_computes_again_is_blamed_in_the_rule(what: str, text: str) -> None:
+    cause = blame(softplus, 100.0, what)
+    assert cause is not None and cause.spot is not None
+    assert cause.text == "overflows in float32: it is 2.69e+43"
+    assert text in linecache.getline(__file__, cause.spot.line)
 
 
 def test_what_is_accurate_is_not_blamed() -> None:
