@@ -17,6 +17,8 @@ from gradcheck_cli.contract.errors import InternalError, UserError
 from gradcheck_cli.workers import wire
 from gradcheck_cli.workers.messages import Broken, Exited, Launch, Ready, Started, decode
 
+# How often a server that was killed begins again.
+_LIVES = 3
 # Seconds that a server gets to end by itself.
 _FAREWELL = 1.0
 # How XLA itself is told the number of devices.
@@ -76,41 +78,78 @@ class ForkServer:
         program: Sequence[str] = ("-m", "gradcheck_cli.workers.server"),
         folder: str | None = None,
     ) -> None:
-        self._control, theirs = socket.socketpair()
-        fd = theirs.fileno()
-        self._process = subprocess.Popen(
-            [sys.executable, *program, str(fd), *sorted(frameworks)],
-            pass_fds=[fd],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=env,
-            start_new_session=True,
-        )
-        theirs.close()
+        self._command = [sys.executable, *program, "{}", *sorted(frameworks)]
+        self._env, self._folder = env, folder
+        self._lives = _LIVES
+        self._working: set[int] = set()  # jobs of which it has not said that they ended
+        self._control, self._process = self._begun()
         self._reader = wire.Reader()
         self._ready = False
         self.imports = 0
 
     def launch(self, job: int, worker_end: socket.socket) -> None:
-        if not self._ready:
-            self._wait_ready()
         payload = wire.frame(Launch(job=job))
-        socket.send_fds(self._control, [payload], [worker_end.fileno()])
+        while True:
+            if not self._ready:
+                self._wait_ready()
+            try:
+                socket.send_fds(self._control, [payload], [worker_end.fileno()])
+                break
+            except ConnectionError:
+                self._begin_again()
+        self._working.add(job)
         worker_end.close()
 
     def poll(self) -> list[Started | Exited]:
         news: list[Started | Exited] = []
         while select.select([self._control], [], [], 0)[0]:
-            data = self._control.recv(65536)
+            data = self._said()
             if not data:
-                raise InternalError("the fork server ended before its work was done")
+                lost, self._working = sorted(self._working), set()
+                self._begin_again()
+                return [*news, *(Exited(job=job, status=-signal.SIGKILL) for job in lost)]
             for frame in self._reader.feed(data):
                 message = decode(frame)
                 if isinstance(message, (Started, Exited)):
                     news.append(message)
+                if isinstance(message, Exited):
+                    self._working.discard(message.job)
         return news
+
+    def _said(self) -> bytes:
+        try:
+            return self._control.recv(65536)
+        except ConnectionError:
+            return b""
+
+    def _begun(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        """A server that begins to import, and our end of its control."""
+        control, theirs = socket.socketpair()
+        fd = theirs.fileno()
+        process = subprocess.Popen(
+            [part.format(fd) if part == "{}" else part for part in self._command],
+            pass_fds=[fd],
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self._env,
+            start_new_session=True,
+        )
+        theirs.close()
+        return control, process
+
+    def _begin_again(self) -> None:
+        """A new server in place of one that was killed, as a worker may do: at the same descriptor, which others watch."""
+        self._lives -= 1
+        if self._lives < 0:
+            raise InternalError("the fork server ended before its work was done, again and again")
+        self._process.kill()
+        self._process.wait()
+        control, self._process = self._begun()
+        os.dup2(control.fileno(), self._control.fileno(), inheritable=False)
+        control.close()
+        self._reader, self._ready = wire.Reader(), False
 
     def fileno(self) -> int | None:
         return self._control.fileno()

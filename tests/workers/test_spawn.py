@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gradcheck_cli.workers.spawn import environment
+from tests.conftest import check_json
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +48,31 @@ def test_a_number_of_devices_that_the_user_chose_stays(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert environment("cpu").get("JAX_NUM_CPU_DEVICES") == devices
+
+
+KILLS = """
+import os, signal
+import jax
+
+os.kill(os.getppid(), signal.SIGKILL)
+
+
+@jax.custom_vjp
+def square(x):
+    return x * x
+
+
+square.defvjp(lambda x: (x * x, x), lambda x, g: (2 * x * g,))
+"""
+
+
+@pytest.mark.slow
+def test_a_server_that_a_worker_kills_begins_again(project: Path) -> None:
+    """Workers that were forked from it before may end their work; those that come later have a new one."""
+    (project / "kills.py").write_text(KILLS)
+    for name in ("one.py", "other.py"):
+        (project / name).write_text(KILLS.replace("os.kill", "print"))
+    run = check_json("kills.py", "one.py", "other.py", "--jobs", "1", cwd=project)
+    verdicts = {g["path"]: g["verdict"] for g in run.report["gradients"]}
+    assert run.code in (0, 1)
+    assert (verdicts["one.py"], verdicts["other.py"]) == ("correct", "correct")
