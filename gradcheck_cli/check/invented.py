@@ -13,6 +13,8 @@ from gradcheck_cli.discover.callers import caller
 from gradcheck_cli.inputs.signature import Fixed, Signature
 from gradcheck_cli.subject.protocol import CustomGradient
 
+MADE_UP = "which cgcheck made up"  # as a reason ends of which nothing more is known
+
 
 def invention(gradient: CustomGradient, signature: Signature) -> str:
     """The function that was made up for the gradient or for this signature, and for which parameter."""
@@ -57,7 +59,7 @@ def _unproved(request: Request, step: GradientOutcome, why: str) -> GradientOutc
 def _why(request: Request, invented: str) -> str:
     place, target = request.gradient.place, request.site.target
     proper = caller(place.path, place.qualname)
-    reason = f"it rests on {invented}, which cgcheck made up"
+    reason = f"it rests on {invented}, {MADE_UP}"
     if not proper:
         return reason
     return f"{reason}; `{proper}` calls it with one of its own: cgcheck {target}:{proper}"

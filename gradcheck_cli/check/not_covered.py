@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradcheck_cli.check.hints import Opening
+from gradcheck_cli.check.invented import MADE_UP
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import NotCovered, Outcome
 from gradcheck_cli.infer.comment_to_add import comment_to_add
 
+_A_RUN = "a run that calls it: `cgcheck record -- COMMAND`"
 _UNMOVED = "the rule itself"
 _SHOWS_NOTHING = "its values are the same at every input that was tried, so that nothing shows"
 
@@ -35,14 +37,21 @@ def not_covered(request: Request, start: Opening, outcome: GradientOutcome) -> I
         )
     for law in outcome.laws:
         if law.outcome is Outcome.NOT_COVERED:
-            what = f"the law {law.law}"
-            yield NotCovered(gradient=name, law=law.law, what=what, reason=law.reason or "")
+            what, why = f"the law {law.law}", law.reason or ""
+            add = _with_ones_own(request, why) if law.law == "formula" else None
+            yield NotCovered(gradient=name, law=law.law, what=what, reason=why, add=add)
     for what, why in dict.fromkeys(outcome.left_out):
-        yield NotCovered(gradient=name, law=None, what=what, reason=why)
+        add = _with_ones_own(request, why)
+        yield NotCovered(gradient=name, law=None, what=what, reason=why, add=add)
     if outcome.undecided:
         why = "the truth there could not be enclosed within the limits of precision and cost"
         what = f"{outcome.undecided} of {outcome.points} probes"
         yield NotCovered(gradient=name, law=None, what=what, reason=why)
+
+
+def _with_ones_own(request: Request, why: str) -> str | None:
+    """How to judge what rests on a function of ours; what a factory was given is said of the factory."""
+    return _A_RUN if why.endswith(MADE_UP) and not request.gradient.place.invented else None
 
 
 def _line_to_add(request: Request, start: Opening) -> str:
@@ -52,4 +61,4 @@ def _line_to_add(request: Request, start: Opening) -> str:
     comment = comment_to_add(request.gradient.parameters(), start.hints)
     if comment:
         return f"`# cgcheck: {comment}` above its definition, with the shapes that it takes"
-    return "a run that calls it: `cgcheck record -- COMMAND`"
+    return _A_RUN

@@ -45,7 +45,8 @@ def about(gradient: Gradient, findings: Sequence[Finding]) -> str:
         parts.append("formula as meant" if meant else f"formula right{_order(findings)}")
     elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
         parts.append("formula not covered")
-    if gradient.evidence is not None:
+    judged = formula is None or formula.outcome is not Outcome.NOT_COVERED
+    if gradient.evidence is not None and judged:
         limited = gradient.adequacy is not None and gradient.adequacy.at_shapes_only
         parts.append(f"evidence: {gradient.evidence}{' at the shapes tried' if limited else ''}")
     if gradient.points:

@@ -71,6 +71,7 @@ def test_what_passes_with_a_function_of_nobody_is_not_proved() -> None:
     assert checked(request, opening(), soft).gradient.verdict is Verdict.INCONCLUSIVE
     (why,) = checked(request, opening(), soft + soft).not_covered
     assert why.reason == "it rests on `jnp.tanh` for `f`, which cgcheck made up"
+    assert why.add == "a run that calls it: `cgcheck record -- COMMAND`"
     made: Any = Reached()
     assert softened(replace(request, gradient=made), PLAIN, right) is right
 

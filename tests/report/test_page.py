@@ -289,3 +289,11 @@ def test_the_last_line_says_where_to_start(tmp_path: Path) -> None:
     page = in_files(tmp_path, unstable, wrong)
     assert page.rstrip().endswith("1 wrong, 1 unstable: start with a.py:19.")
     assert "start with" not in in_files(tmp_path, checked(), checked(note()))
+
+
+def test_a_formula_that_is_not_judged_has_no_evidence(tmp_path: Path) -> None:
+    law = LawResult(law="formula", outcome=Outcome.NOT_COVERED, points=7, reason="made up")
+    open_ = checked(verdict=Verdict.INCONCLUSIVE, evidence=Evidence.CERTIFIED, laws=[law])
+    page = shown(open_, folder=tmp_path)
+    assert "formula not covered" in page
+    assert "evidence" not in page
