@@ -6,7 +6,6 @@ project are made by its constructor: nothing in them is learned.
 
 from __future__ import annotations
 
-import ast
 import copy
 import dataclasses
 import functools
@@ -18,8 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.documentation import texts_about
-from gradcheck_cli.clues.source_text.expressions import ATTRIBUTES
-from gradcheck_cli.clues.source_text.tree import text_of
 from gradcheck_cli.clues.subscripts import attributes_read, unpacked
 from gradcheck_cli.clues.trees import fields
 from gradcheck_cli.inputs.signature import Built
@@ -48,29 +45,6 @@ def classes_of_arguments(
     by_parts = {name: _of_parts(function, name, parts[name]) for name in names if name in parts}
     found = {name: annotated.get(name) or by_fields[name] or by_parts.get(name) for name in names}
     return {name: cls for name, cls in found.items() if cls is not None}
-
-
-def attributes_of_no_class(
-    functions: Sequence[Callable[..., Any]], names: Sequence[str], known: Mapping[str, object]
-) -> dict[str, frozenset[str]]:
-    """The attributes that are read of each argument of no known class, if no array has them: `cfg.scale`, `ctx.cfg.scale`.
-
-    Of an object one of whose methods is called, nobody knows what that does.
-    """
-    texts = [text for text in map(text_of, functions) if text is not None]
-    nodes = [n for text in texts for line in text.statements for n in ast.walk(line)]
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    found: dict[str, set[str]] = {}
-    for node in nodes:
-        if isinstance(node, ast.Attribute):
-            of = node.value
-            name = of.id if isinstance(of, ast.Name) else getattr(of, "attr", "")
-            found.setdefault(name, set()).add("" if id(node) in called else node.attr)
-    return {
-        name: frozenset(read)
-        for name, read in found.items()
-        if name in names and name not in known and "" not in read and not read & ATTRIBUTES
-    }
 
 
 def classes(function: Callable[..., Any]) -> dict[str, type]:

@@ -123,14 +123,15 @@ def _asked_below(node: ast.AST, marks: Collection[str]) -> Iterator[str]:
         yield table.id
 
 
-def _number(node: ast.expr, marks: Collection[str]) -> object:
+def _number(node: ast.expr, marks: Collection[str]) -> int | float | None:
     """The number that is written there; -1 for what the module calls so."""
     if isinstance(node, ast.Name):
         return -1 if node.id in marks else None
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
     except (ValueError, TypeError):
         return None
+    return value if isinstance(value, int | float) else None
 
 
 def left_out(functions: Sequence[Callable[..., Any]], names: Collection[str]) -> frozenset[str]:

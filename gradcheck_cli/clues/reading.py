@@ -13,7 +13,7 @@ from gradcheck_cli.clues.class_fields import (
     names_of_dimensions,
     with_signs_of_fields,
 )
-from gradcheck_cli.clues.classes import attributes_of_no_class, classes_of_arguments, instances
+from gradcheck_cli.clues.classes import classes_of_arguments, instances
 from gradcheck_cli.clues.dictionaries import stated_with_keys
 from gradcheck_cli.clues.first_clues import (
     by_strength,
@@ -30,7 +30,7 @@ from gradcheck_cli.clues.left_out import (
     paired,
     told_below_zero,
 )
-from gradcheck_cli.clues.subscripts import keys_read, unpacked
+from gradcheck_cli.clues.subscripts import attributes_of_no_class, keys_read, unpacked
 from gradcheck_cli.clues.traits import with_traits
 from gradcheck_cli.inputs.clue import Clue
 from gradcheck_cli.inputs.signature import Hints, Parameter

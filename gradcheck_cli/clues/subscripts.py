@@ -1,17 +1,22 @@
-"""Keys by which a function reads a dictionary argument: `params["w"]` means that `params` has `w`."""
+"""What a function reads of an argument: by `params["w"]`, `params` has the key `w`; by `cfg.scale`, `cfg` has that attribute."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from gradcheck_cli.clues.source_text.tree import surroundings_of
+import numpy as np
+
+from gradcheck_cli.clues.source_text.tree import surroundings_of, text_of
 from gradcheck_cli.clues.source_text.written_out import written_out
 
 _MOST_HELPERS = 3  # one inside the other
+_KEEPERS = ("ctx", "self")  # as in `ctx.cfg.scale`
+_ARRAYS = (("torch", "Tensor"), ("jax", "Array"), ("tensorflow", "Tensor"))
 
 T = TypeVar("T")
 
@@ -198,3 +203,56 @@ def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:
     except (OSError, TypeError, SyntaxError, ValueError):
         return
     yield from ast.walk(written_out(tree, surroundings_of(inspect.unwrap(function))))
+
+
+def attributes_of_no_class(
+    functions: Sequence[Callable[..., Any]], names: Sequence[str], known: Mapping[str, object]
+) -> dict[str, frozenset[str]]:
+    """The numbers that are read of each such argument.
+
+    None of what has an attribute of arrays, or is computed with itself; nor of an object one of whose methods is
+    called, or one of whose attributes is a word: nobody knows what these are.
+    """
+    texts = [text for text in map(text_of, functions) if text is not None]
+    nodes = [n for text in texts for line in text.statements for n in ast.walk(line)]
+    others = {name for node in nodes for name in _of_another_kind(node)}
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            found.setdefault(_owner(node), set()).add(node.attr)
+    arrays = _of_arrays() if found.keys() & {*names} else frozenset()
+    return {
+        name: frozenset(read)
+        for name, read in found.items()
+        if name in names and name not in known and name not in others and not read & arrays
+    }
+
+
+def _owner(node: ast.Attribute) -> str:
+    """The argument of which it is an attribute; empty if it is one of something else."""
+    of = node.value
+    if isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name):
+        return of.attr if of.value.id in _KEEPERS else ""
+    return of.id if isinstance(of, ast.Name) else ""
+
+
+def _of_another_kind(node: ast.AST) -> Iterator[str]:
+    """The names that are computed with, or indexed, here; those of which a method is called, or an attribute is a word."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            yield from (side.id for side in (left, right) if isinstance(side, ast.Name))
+        case ast.UnaryOp(operand=ast.Name(id=name)) | ast.Subscript(value=ast.Name(id=name)):
+            yield name
+        case ast.Call(func=ast.Attribute() as method):
+            yield _owner(method)
+        case ast.Compare(left=left, comparators=others):
+            parts = [n for side in (left, *others) for n in ast.walk(side)]
+            if any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in parts):
+                yield from (_owner(n) for n in parts if isinstance(n, ast.Attribute))
+            yield from (side.id for side in (left, *others) if isinstance(side, ast.Name))
+
+
+def _of_arrays() -> frozenset[str]:
+    """What arrays have, of NumPy and of the frameworks that are imported."""
+    loaded = (getattr(sys.modules.get(module), name, None) for module, name in _ARRAYS)
+    return frozenset(n for cls in (np.ndarray, *filter(None, loaded)) for n in dir(cls))

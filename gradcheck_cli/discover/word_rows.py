@@ -6,11 +6,11 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 _HOLDS_WORDS = re.compile(
-    r"\b(?P<kind>[Tt]uple|[Ll]ist|Sequence|Iterable|Collection)\[\s*(?:\w+\.)*(?:str|Literal\[(?P<words>[^\[\]]*)\])\s*(?:,\s*\.\.\.\s*)?\]"
+    r"(?:\w+\.)*(?P<kind>[Tt]uple|[Ll]ist|Sequence|Iterable|Collection)\[\s*(?:\w+\.)*(?:str|Literal\[(?P<words>[^\[\]]*)\])\s*(?:,\s*\.\.\.\s*)?\]"
 )
 _QUOTED = re.compile(r"(?<!\w)(['\"])(?P<word>[A-Za-z_][\w-]*)\1(?!\w)")
 # From the parameter's name up to the next entry or a line without text.
@@ -21,10 +21,15 @@ _MOST = 4  # words of one row
 def word_rows(parameter: inspect.Parameter, function: Callable[..., Any]) -> list[Any]:
     """A row with each of the words, the first of them twice; none where nothing holds words, or nobody names two."""
     annotation = parameter.annotation
-    holds = _HOLDS_WORDS.search(annotation if isinstance(annotation, str) else str(annotation))
+    text = annotation if isinstance(annotation, str) else str(annotation)
+    holds = _HOLDS_WORDS.fullmatch(text.removesuffix(" | None"))
     if holds is None:
         return []
-    words = _quoted(holds["words"] or "") or _told(parameter.name, function) or _asked(function)
+    words = (
+        _quoted(holds["words"] or "")
+        or _told(parameter.name, function)
+        or _asked(parameter.name, function)
+    )
     if len(words) < 2:
         return []
     row = [*words[:_MOST], words[0]]
@@ -45,16 +50,25 @@ def _told(name: str, function: Callable[..., Any]) -> list[str]:
     return [] if entry is None else _quoted(entry["said"])
 
 
-def _asked(function: Callable[..., Any]) -> list[str]:
-    """The words with which the text compares something."""
+def _asked(name: str, function: Callable[..., Any]) -> list[str]:
+    """The words with which the text compares each of the parameter's."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         return []
-    return list(dict.fromkeys(word for node in ast.walk(tree) for word in _compared(node)))
+    each = {n for node in ast.walk(tree) for n in _each(node, name)}
+    return list(dict.fromkeys(word for node in ast.walk(tree) for word in _compared(node, each)))
 
 
-def _compared(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Compare):
-        parts = (n for side in (node.left, *node.comparators) for n in ast.walk(side))
+def _each(node: ast.AST, name: str) -> Iterator[str]:
+    """The names that stand for one of the parameter's words after the other: `for t, event in enumerate(book)`."""
+    if isinstance(node, ast.For | ast.comprehension):
+        over = {n.id for n in ast.walk(node.iter) if isinstance(n, ast.Name)}
+        targets = (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        yield from targets if name in over else ()
+
+
+def _compared(node: ast.AST, each: Collection[str]) -> Iterator[str]:
+    if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id in each:
+        parts = (n for side in node.comparators for n in ast.walk(side))
         yield from (n.value for n in parts if isinstance(n, ast.Constant) and type(n.value) is str)

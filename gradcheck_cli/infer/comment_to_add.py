@@ -53,7 +53,11 @@ def _specs(parameter: Parameter, hints: Hints, *, stated: bool) -> Iterator[str]
     value = next((repr(v) for c in clues for v in c.values), "")
     if own:
         yield own
-    elif kind in _UNSAID or "Callable" in (parameter.annotation or "") or name in hints.attributes:
+    elif (
+        kind in _UNSAID
+        or "Callable" in (parameter.annotation or "")
+        or (name in hints.attributes and kind is Kind.NOTHING)
+    ):
         return
     elif name in hints.keys and all(map(_KEY.fullmatch, hints.keys[name])):
         parts = (f"{k}: {_array(hints.clues.get(f'{name}[{k!r}]', []))}" for k in hints.keys[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,9 @@ from gradcheck_cli.project.input_specs import parse
 
 MADE_UP = "an object of its class"  # as the source of one says
 _MOST = 4  # of a class
-_PLAIN = (0.5, 2, True)  # for an attribute whose name says nothing
+# For attributes whose names say nothing: the first one's number, and by how much the next one's is larger.
+_PLAIN = ((0.5, 0.375), (2, 1))
+_LOW, _HIGH = re.compile(r"(?:^|_)(?:lo|low|lower|min|start|floor)"), re.compile(r"(?:^|_)(?:hi|high|upper|max|end|stop|ceil|cap)")  # fmt: skip
 
 
 def objects(name: str, shape: tuple[int, ...], hints: Hints) -> list[Any]:
@@ -52,13 +55,22 @@ class Made:
 
 
 def of_no_class(name: str, hints: Hints) -> list[Fixed]:
-    """Objects of which nothing is known but the attributes that are read: plain numbers by their names, whole ones, flags."""
-    attributes = sorted(hints.attributes.get(name, ()))
-    objects = (Made(name, {a: _value(a, plain, hints) for a in attributes}) for plain in _PLAIN)
-    return [Fixed(each, repr(each), GUESS) for each in objects] if attributes else []
+    """Objects of which nothing is known but the attributes that are read: numbers by their names or of their own, whole ones, flags."""
+    attributes = sorted(hints.attributes.get(name, ()), key=_from_low_to_high)
+    objects = (
+        Made(name, {a: _value(a, first + k * step, hints) for k, a in enumerate(attributes)})
+        for first, step in _PLAIN
+    )
+    return [Fixed(o, repr(o), GUESS, invented=True) for o in objects] if attributes else []
 
 
-def _value(attribute: str, plain: object, hints: Hints) -> object:
+def _from_low_to_high(attribute: str) -> tuple[int, str]:
+    """Ends of one range in their order."""
+    low, high = _LOW.search(attribute), _HIGH.search(attribute)
+    return (0 if low else 2 if high else 1), attribute
+
+
+def _value(attribute: str, plain: float, hints: Hints) -> object:
     named = fixed_by_name(attribute, (), hints.make_key)
     return named[0].value if named else plain
 

@@ -84,8 +84,13 @@ def _options(parameter: Parameter, shape: tuple[int, ...], hints: Hints) -> list
             return [Leaf(parameter.name, (), "its default", domain=domain, centre=default), OMITTED]
         return [OMITTED, *_parts(parameter, hints)]
     kind = stated_kind(hints.clues.get(parameter.name, ()))
-    if parameter.name in hints.attributes and kind is Kind.NOTHING:
-        return [*of_no_class(parameter.name, hints)]
+    made = of_no_class(parameter.name, hints) if kind is Kind.NOTHING else []
+    return [*made, *_of_its_kind(parameter, shape, hints, kind)]
+
+
+def _of_its_kind(
+    parameter: Parameter, shape: tuple[int, ...], hints: Hints, kind: Kind
+) -> list[Any]:
     if kind is Kind.FUNCTION or "Callable" in (parameter.annotation or ""):
         return _functions(parameter, hints)
     plain = plain_values(parameter.name, shape, hints)

@@ -39,7 +39,7 @@ def linted(source: str, path: str) -> list[Finding]:
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except SyntaxError as error:
-        return [no_python(path, error)]
+        return [no_python(path, source, error)]
     except ValueError as error:  # a zero byte
         return [unread(path, 1, str(error))]
     except (RecursionError, MemoryError):

@@ -102,20 +102,14 @@ class Rows:
     @functools.cached_property
     def settings(self) -> dict[str, float]:
         """The plain numbers among the arguments that are not differentiated, but those that change nothing as a factor."""
-        names = (name for name, _ in self.subject.signature.arguments)
-        numbers = {name: v for name in names if (v := self.setting(name)) is not None}
+        floats = {n: v for n, v in self.subject.defaults.items() if isinstance(v, float)}
+        held = self.subject.signature.held(floats)  # whole numbers by default are counts and axes
+        numbers = {name: n for name, v in held.items() if (n := _plain(v)) is not None}
         return {name: v for name, v in numbers.items() if np.isfinite(v) and abs(v) not in (0, 1)}
-
-    @functools.cached_property
-    def ones(self) -> list[str]:
-        """The arguments that are not differentiated and are the float 1, or -1: as factors they show in no number."""
-        given = self.subject.signature.held(self.subject.defaults)
-        return [n for n, value in given.items() if isinstance(value, float) and abs(value) == 1]
 
     def setting(self, name: str) -> float | None:
         """The number that an argument is which is not differentiated; none if it is something else."""
-        value = self.subject.signature.held(self.subject.defaults).get(name)
-        return float(value) if isinstance(value, int | float) else None
+        return _plain(self.subject.signature.held(self.subject.defaults).get(name))
 
     def components(self, what: str) -> list[tuple[tuple[int, ...], Array]]:
         """For each output or argument: its shape, and which of its elements are judged."""
@@ -201,3 +195,10 @@ class Measurements(Rows):
             return True
         traces = self.subject.traces()
         return any(by_flint(p) > DEAR for p in (traces.primal, traces.rule) if p is not None)
+
+
+def _plain(value: object) -> float | None:
+    """A plain number; none of what is a flag, or an array."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)

@@ -12,7 +12,7 @@ import pathspec
 
 from gradcheck_cli.contract.errors import TargetError
 from gradcheck_cli.project import installed
-from gradcheck_cli.project.real_paths import below, real
+from gradcheck_cli.project.real_paths import below, forget, real
 
 Spec = pathspec.GitIgnoreSpec
 
@@ -55,6 +55,7 @@ def resolve(
     arguments: Sequence[str], exclude: Sequence[str] = (), *, notebooks: bool = False
 ) -> list[Target]:
     """All targets, each once, in the order given (a folder's files sorted)."""
+    forget()
     targets: list[Target] = []
     for argument in arguments:
         targets.extend(_resolve_one(argument, exclude, notebooks))

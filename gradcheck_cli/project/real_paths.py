@@ -26,6 +26,12 @@ def below(path: str | Path, root: str) -> str | None:
     return own[len(start) :].replace(os.sep, "/") if own.startswith(start) else None
 
 
+def forget() -> None:
+    """Ask all of it anew: a later run in the same process may meet other links."""
+    _real.cache_clear()
+    _real_folder.cache_clear()
+
+
 @functools.lru_cache(maxsize=4096)
 def _real_folder(folder: str) -> str:
     return os.path.realpath(folder)

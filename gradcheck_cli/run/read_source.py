@@ -20,7 +20,7 @@ def marks_of(source: str, path: Path, display: str) -> list[Mark] | Finding:
     try:
         return find_marks(ast.parse(source), path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return no_python(display, error)
+        return no_python(display, source, error)
 
 
 def text_of(path: Path, display: str) -> str | Finding:

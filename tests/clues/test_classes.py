@@ -8,7 +8,6 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradcheck_cli.clues.classes import (
-    attributes_of_no_class,
     classes,
     classes_of_arguments,
     fields_of,
@@ -223,17 +222,3 @@ def test_what_an_array_has_makes_no_argument_an_object_of_a_plain_class() -> Non
     assert with_fields(function, frozenset({"real", "imag"})) is Parts
     assert with_fields(function, frozenset({"shape"})) is None
     assert with_fields(function, frozenset({"rest", "stiffness"})) is Spring
-
-
-def test_attributes_of_what_is_of_no_known_class() -> None:
-    def forward(ctx, x, cfg, maker, layout, pair):
-        ctx.cfg = cfg
-        return maker.build(x) * cfg.scale + layout.T.sum() + x.shape[0] + maker.size_of + pair.low
-
-    def backward(ctx, g):
-        return g * ctx.cfg.scale * ctx.cfg.gain
-
-    found = attributes_of_no_class(
-        [forward, backward], ["x", "cfg", "maker", "layout", "pair"], {"pair": object}
-    )
-    assert found == {"cfg": {"scale", "gain"}}

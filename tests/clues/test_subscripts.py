@@ -9,7 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcheck_cli.clues.subscripts import attributes_read, keys_read, unpacked
+from gradcheck_cli.clues.subscripts import (
+    attributes_of_no_class,
+    attributes_read,
+    keys_read,
+    unpacked,
+)
 
 
 def function(params, pair, x):
@@ -130,3 +135,19 @@ def swollen(rate):
 
 def test_a_helper_that_wraps_a_builtin_is_read_by_its_own_names() -> None:
     assert attributes_read([swollen]).get("rate", frozenset()) == frozenset()
+
+
+def test_attributes_of_what_is_of_no_known_class() -> None:
+    def forward(ctx, x, cfg, maker, layout, pair, mode, width):
+        ctx.cfg = cfg
+        if mode.reduction == "sum" and x.is_cpu and width.dtype.width:
+            return maker.size_of * width.scale
+        return maker.build(x) * cfg.scale + layout.T.sum() + x.shape[0] + pair.low + 2 * width
+
+    def backward(ctx, g):
+        return g * ctx.cfg.scale * ctx.cfg.gain
+
+    names = ["x", "cfg", "maker", "layout", "pair", "mode", "width"]
+    found = attributes_of_no_class([forward, backward], names, {"pair": object})
+    assert found.pop("x", {"is_cpu"}) == {"is_cpu"}  # which NumPy alone does not have
+    assert found == {"cfg": {"scale", "gain"}}

@@ -50,10 +50,12 @@ def test_a_named_tuple_of_numbers_with_defaults_is_a_configuration_where_it_is_h
 
 
 def test_an_object_of_no_class_has_numbers_by_the_names_of_its_attributes() -> None:
-    hints = Hints({}, {}, [], attributes={"cfg": frozenset({"scale", "axis"})})
+    read = frozenset({"scale", "axis", "lo", "hi"})
+    hints = Hints({}, {}, [], attributes={"cfg": read})
     made = of_no_class("cfg", hints)
     assert [each.text for each in made] == [
-        f"cfg(axis=-1, scale={value})" for value in (0.5, 2, True)
+        "cfg(lo=0.5, axis=-1, scale=1.25, hi=1.625)",
+        "cfg(lo=2, axis=-1, scale=4, hi=5)",
     ]
-    assert (made[0].value.axis, made[1].value.scale) == (-1, 2)
+    assert all(each.invented for each in made)
     assert of_no_class("x", hints) == []

@@ -35,6 +35,11 @@ _LISTED_OF = re.compile(
     r"(?<![\w.])(?P<names>`*[^\W\d]\w*`*(?:\s*,\s*`*[^\W\d]\w*`*)+(?:,?\s+and\s+`*[^\W\d]\w*`*)?)"
     rf"\s+of\s+(?:shape\s+)?(?P<shape>{BRACKETS})"
 )
+# `the entries at i, j, k of (rows, cols, planes)`
+_SIZES_OF = re.compile(
+    r"\b(?:sizes?|axes|axis|dim(?:ension)?s?|entr(?:y|ies)|ind(?:ex|ices)|places?|at)\s+(?:the\s+)?$",
+    re.IGNORECASE,
+)
 _SHORT = 2  # letters of names whose plural is another word
 _OTHERWISE = frozenset(["to", "with", "of", "from", "by", "in", "on", "for", "at", "the", "lie", "between"])  # fmt: skip
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
@@ -127,7 +132,9 @@ def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
 def _with_one_shape(match: re.Match[str], names: Sequence[str]) -> str:
     """The shape behind each of the parameters that are listed before it."""
     listed = re.findall(r"\w+", re.sub(r"\band\b", " ", match["names"]))
-    if not all(name in names for name in listed) or not probable(match["shape"]):
+    dims = re.findall(r"\w+", match["shape"])
+    apart = not {*dims} & {*listed} and not _SIZES_OF.search(match.string[: match.start()])
+    if not (apart and all(name in names for name in listed) and probable(match["shape"])):
         return match[0]
     return ", ".join(f"{name} of shape {match['shape']}" for name in listed)
 

@@ -28,7 +28,7 @@ _THE_SAME = re.compile(r"\W*the same (?:among|(?:for|of) the others?)\b", re.IGN
 # Right behind a name inside a sentence: `the universe (bool, same shape)`, `ticks is an integer table of the same shape`.
 _LIKENESS = re.compile(
     r"\s*\((?P<inside>[^()]*\bsame shape(?: as \w+)?)\)"
-    r"|\s+(?:is|are)\s+(?P<clause>an?\s(?:[\w-]+\s+){1,4}(?:of|with|in)\s+the\s+same\s+shape\b[^.;]*)"
+    r"|\s+(?:is|are)\s+(?P<clause>an?\s(?:[\w-]+\s+){1,4}(?:of|with|in)\s+the\s+same\s+shape\b(?:\s*:[^.;]*)?)"
 )
 _BUT = re.compile(r"\s*,?\s*(?:but|except|without|apart|or\b|with\b[^,.;]*\b(?:sized?|one|1|kept|dims?|axis|axes)\b)", re.IGNORECASE)  # fmt: skip
 _MENTIONED_TREE = re.compile(
@@ -40,7 +40,7 @@ _CHOSEN = re.compile(
 )
 # `integer counts y`; `every row of the table carries an integer repeats`
 _SEVERAL_INTEGERS = re.compile(
-    r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$|\b(?:each|every)\s[^.;:,]*\san\s+integer\s+$",
+    r"\b(?:integer|whole)(?:-valued)?\s+[a-z]+s\s+$|\b(?:each|every)\s[^.;:,]*\s(?:carries|has|holds|gets|bears)\s+an\s+integer\s+$",
     re.IGNORECASE,
 )
 _IS_TRUE = re.compile(r"\s+(?:is|are)\s+(?:True|False)\b")

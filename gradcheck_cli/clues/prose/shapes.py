@@ -126,7 +126,7 @@ _GOES_ALONG = re.compile(
 # `one entry per magnet circuit`; nothing that has axes itself, and not of two things at once
 _ONE_EACH = re.compile(
     r"\W*(?:an?\s+)?(?:(?:array|vector|tensor|list|sequence)\s+(?:of|with)\s+)?one\s+(?:entry|value|number|float|scalar|coefficient|weight)"
-    r"\s+(?:per|for\s+(?:each|every))\s+(?!pair\b|(?:\w+\s+)?and\b)(?:[a-z-]+\s+){0,2}?[a-z-]+(?=\s*(?:[.,;:(]|$))",
+    r"\s+(?:per|for\s+(?:each|every))\s+(?!(?:pair|pixel|voxel|cell|call|run|batch|image|matrix)\b|(?:\w+\s+)?and\b)(?:[a-z-]+\s+){0,2}?[a-z-]+(?=\s*(?:[.;]|$))",
     re.IGNORECASE,
 )
 _PLURAL = re.compile(r"[a-z_]{3,}[^s\W]s")
@@ -254,11 +254,11 @@ def certain_names(text: str, names: Sequence[str]) -> set[str]:
 
 
 def _in_brackets_of(names: Sequence[str], text: str) -> set[str]:
-    """The names in square brackets that a parameter is said to be, one of which the text goes along: `logits is [clip, species]`, `every clip`."""
+    """The names in square brackets that a parameter is said to be, all of which the text goes along: `logits is [clip, species]`, `every clip`."""
     said = (m for m in _IS_BRACKETS.finditer(text) if m["name"] in names)
     shapes = [{*dims.names} for m in said if (dims := stated(m["dims"])) is not None]
     along = {match["name"].lower() for match in _GOES_ALONG.finditer(text)}
-    return {name for dims in shapes if dims & along and dims.isdisjoint(names) for name in dims}
+    return {name for dims in shapes if dims <= along and dims.isdisjoint(names) for name in dims}
 
 
 def _certain(text: str) -> set[str]:

@@ -38,7 +38,7 @@ class Scaled:
 
         But none that the call has by chance: a size, or a setting that it is one over.
         """
-        for name in (*m.settings, *m.ones):
+        for name in m.settings:
             yield from (name, f"-{name}")
         pairs = list(common_cells(m))
         truth, ours = m.reference.balls(GRADIENTS), formula(m)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -80,11 +79,3 @@ def test_a_number_that_is_kept_on_the_context_is_a_declared_factor(
     run = check_json("reverse.py", cwd=tmp_path)
     assert [g["verdict"] for g in run.report["gradients"]] == ["intended"]
     assert run.findings() == []
-
-
-@pytest.mark.needs("torch")
-def test_a_default_of_one_is_offered_by_its_name(tmp_path: Path) -> None:
-    source = REVERSED.replace("  # cgcheck: expect(scaled=-alpha)", "")
-    (tmp_path / "reverse.py").write_text(source.replace("alpha: float", "alpha=1.0"))
-    (finding,) = check_json("reverse.py", cwd=tmp_path).findings()
-    assert "expect(scaled=-alpha)" in json.dumps(finding)
