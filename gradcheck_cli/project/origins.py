@@ -32,15 +32,19 @@ class Names:
     own: Mapping[str, _Definition]
     root: Path | None = None  # where the modules of its project are imported from
 
-    def full(self, node: ast.AST) -> str:
-        """The dotted name with imports resolved, or an empty string."""
+    def full(self, node: ast.AST, furthest: int = _FURTHEST) -> str:
+        """The dotted name with imports resolved, and other names that the module gives them; or an empty string."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
         if not isinstance(node, ast.Name):
             return ""
-        return ".".join([self.imported.get(node.id, ""), *reversed(parts)])
+        stands_for = self.imported.get(node.id, "")
+        own = self.own.get(node.id)
+        if not stands_for and furthest and isinstance(own, (ast.Name, ast.Attribute)):
+            stands_for = self.full(own, furthest - 1)  # `F = torch.autograd.Function`
+        return ".".join([stands_for, *reversed(parts)])
 
     def origin(self, node: ast.AST) -> Origin:
         """Where an expression that is a name leads."""
