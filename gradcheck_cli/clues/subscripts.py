@@ -15,6 +15,7 @@ from gradcheck_cli.clues.source_text.tree import surroundings_of, text_of
 from gradcheck_cli.clues.source_text.written_out import written_out
 
 _MOST_HELPERS = 3  # one inside the other
+_LIBRARIES = ("np", "jnp", "lax", "jax", "torch", "F", "tf", "ops", "keras", "K")
 _KEEPERS = ("ctx", "self")  # as in `ctx.cfg.scale`
 _ARRAYS = (("torch", "Tensor"), ("jax", "Array"), ("tensorflow", "Tensor"))
 
@@ -237,14 +238,18 @@ def _owner(node: ast.Attribute) -> str:
 
 
 def _of_another_kind(node: ast.AST) -> Iterator[str]:
-    """The names that are computed with, or indexed, here; those of which a method is called, or an attribute is a word."""
+    """The names that are computed with, indexed, or given to a library here; those of which a method is called, or an attribute is a word."""
     match node:
         case ast.BinOp(left=left, right=right):
             yield from (side.id for side in (left, right) if isinstance(side, ast.Name))
         case ast.UnaryOp(operand=ast.Name(id=name)) | ast.Subscript(value=ast.Name(id=name)):
             yield name
-        case ast.Call(func=ast.Attribute() as method):
-            yield _owner(method)
+        case ast.Call(func=ast.Attribute() as called, args=given):
+            yield _owner(called)
+            if isinstance(called.value, ast.Name) and called.value.id in _LIBRARIES:
+                yield from (each.id for each in given if isinstance(each, ast.Name))
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):  # `cfg is not None`
+            return
         case ast.Compare(left=left, comparators=others):
             parts = [n for side in (left, *others) for n in ast.walk(side)]
             if any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in parts):
@@ -255,4 +260,6 @@ def _of_another_kind(node: ast.AST) -> Iterator[str]:
 def _of_arrays() -> frozenset[str]:
     """What arrays have, of NumPy and of the frameworks that are imported."""
     loaded = (getattr(sys.modules.get(module), name, None) for module, name in _ARRAYS)
-    return frozenset(n for cls in (np.ndarray, *filter(None, loaded)) for n in dir(cls))
+    classes = (np.ndarray, *filter(None, loaded))
+    plain = (n for cls in classes for n in dir(cls) if not callable(getattr(cls, n, None)))
+    return frozenset((*plain, "aval", "weak_type"))

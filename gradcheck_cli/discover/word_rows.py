@@ -12,6 +12,7 @@ from typing import Any
 _HOLDS_WORDS = re.compile(
     r"(?:\w+\.)*(?P<kind>[Tt]uple|[Ll]ist|Sequence|Iterable|Collection)\[\s*(?:\w+\.)*(?:str|Literal\[(?P<words>[^\[\]]*)\])\s*(?:,\s*\.\.\.\s*)?\]"
 )
+_OPTIONAL = re.compile(r"(?:typing\.)?Optional\[(?P<inner>.*)\]")
 _QUOTED = re.compile(r"(?<!\w)(['\"])(?P<word>[A-Za-z_][\w-]*)\1(?!\w)")
 # From the parameter's name up to the next entry or a line without text.
 _ENTRY = r"^[ \t]*{name}\b[^:\n]*:(?P<said>.*?)(?=^[ \t]*\w+[^:\n]*:\s|^\s*$|\Z)"
@@ -22,7 +23,8 @@ def word_rows(parameter: inspect.Parameter, function: Callable[..., Any]) -> lis
     """A row with each of the words, the first of them twice; none where nothing holds words, or nobody names two."""
     annotation = parameter.annotation
     text = annotation if isinstance(annotation, str) else str(annotation)
-    holds = _HOLDS_WORDS.fullmatch(text.removesuffix(" | None"))
+    optional = _OPTIONAL.fullmatch(text)
+    holds = _HOLDS_WORDS.fullmatch(optional["inner"] if optional else text.removesuffix(" | None"))
     if holds is None:
         return []
     words = (
@@ -56,19 +58,33 @@ def _asked(name: str, function: Callable[..., Any]) -> list[str]:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         return []
-    each = {n for node in ast.walk(tree) for n in _each(node, name)}
+    each = {name, *(n for node in ast.walk(tree) for n in _each(node, name))}
     return list(dict.fromkeys(word for node in ast.walk(tree) for word in _compared(node, each)))
 
 
 def _each(node: ast.AST, name: str) -> Iterator[str]:
-    """The names that stand for one of the parameter's words after the other: `for t, event in enumerate(book)`."""
-    if isinstance(node, ast.For | ast.comprehension):
-        over = {n.id for n in ast.walk(node.iter) if isinstance(n, ast.Name)}
-        targets = (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
-        yield from targets if name in over else ()
+    """The names that stand for one of the parameter's words: `for t, event in enumerate(book)`, `first, second = book`."""
+    match node:
+        case ast.For(target=target, iter=held) | ast.comprehension(target=target, iter=held):
+            pass
+        case ast.Assign(targets=[target], value=held):
+            pass
+        case _:
+            return
+    if name in _named(held):
+        yield from _named(target)
 
 
 def _compared(node: ast.AST, each: Collection[str]) -> Iterator[str]:
-    if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id in each:
-        parts = (n for side in node.comparators for n in ast.walk(side))
-        yield from (n.value for n in parts if isinstance(n, ast.Constant) and type(n.value) is str)
+    """The words that are compared with one of these."""
+    if isinstance(node, ast.Compare):
+        sides = (node.left, *node.comparators)
+        if any(name in each for side in sides for name in _named(side)):
+            parts = (n for side in sides for n in ast.walk(side))
+            yield from (
+                n.value for n in parts if isinstance(n, ast.Constant) and type(n.value) is str
+            )
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradcheck_cli.project.framework_marks import LIBRARIES
@@ -31,6 +32,8 @@ class Names:
     imported: Mapping[str, str]
     own: Mapping[str, _Definition]
     root: Path | None = None  # where the modules of its project are imported from
+    # What else it calls a name, if it binds that nowhere else: `F = torch.autograd.Function`.
+    aliases: Mapping[str, ast.expr] = field(default_factory=dict)
 
     def full(self, node: ast.AST, furthest: int = _FURTHEST) -> str:
         """The dotted name with imports resolved, and other names that the module gives them; or an empty string."""
@@ -41,9 +44,8 @@ class Names:
         if not isinstance(node, ast.Name):
             return ""
         stands_for = self.imported.get(node.id, "")
-        own = self.own.get(node.id)
-        if not stands_for and furthest and isinstance(own, (ast.Name, ast.Attribute)):
-            stands_for = self.full(own, furthest - 1)  # `F = torch.autograd.Function`
+        if not stands_for and furthest and node.id in self.aliases:
+            stands_for = self.full(self.aliases[node.id], furthest - 1)
         return ".".join([stands_for, *reversed(parts)])
 
     def origin(self, node: ast.AST) -> Origin:
@@ -80,7 +82,21 @@ def names_of(tree: ast.Module, path: Path | None = None) -> Names:
         elif isinstance(node, ast.Assign):
             own |= {t.id: node.value for t in node.targets if isinstance(t, ast.Name)}
     root = None if path is None else module_name(path)[0]
-    return Names(dict(imports(tree, path)), own, root)
+    return Names(dict(imports(tree, path)), own, root, _aliases(tree, own))
+
+
+def _aliases(tree: ast.Module, own: Mapping[str, _Definition]) -> dict[str, ast.expr]:
+    """The names at the top of a module that are other names, and that nothing in it binds once more."""
+    found = {n: d for n, d in own.items() if isinstance(d, (ast.Name, ast.Attribute))}
+    bound: Counter[str] = Counter()
+    for node in ast.walk(tree) if found else ():
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound[node.id] += 1
+        elif isinstance(node, ast.arg):
+            bound[node.arg] += 1
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound[node.name] += 1
+    return {name: value for name, value in found.items() if bound[name] == 1}
 
 
 def imports(tree: ast.Module, path: Path | None) -> Iterator[tuple[str, str]]:

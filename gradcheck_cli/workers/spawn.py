@@ -81,7 +81,9 @@ class ForkServer:
         self._command = [sys.executable, *program, "{}", *sorted(frameworks)]
         self._env, self._folder = env, folder
         self._lives = _LIVES
-        self._working: set[int] = set()  # jobs of which it has not said that they ended
+        self._working: dict[int, int | None] = {}  # jobs that go on, with their processes
+        self._orphans: dict[int, int] = {}  # of a server that was killed
+        self._news: list[Started | Exited] = []
         self._control, self._process = self._begun()
         self._reader = wire.Reader()
         self._ready = False
@@ -89,38 +91,70 @@ class ForkServer:
 
     def launch(self, job: int, worker_end: socket.socket) -> None:
         payload = wire.frame(Launch(job=job))
-        while True:
-            if not self._ready:
+        with worker_end:
+            while True:
                 self._wait_ready()
-            try:
-                socket.send_fds(self._control, [payload], [worker_end.fileno()])
-                break
-            except ConnectionError:
-                self._begin_again()
-        self._working.add(job)
-        worker_end.close()
+                try:
+                    socket.send_fds(self._control, [payload], [worker_end.fileno()])
+                    break
+                except ConnectionError:
+                    self._hear()
+                    self._begin_again()
+        self._working[job] = None
 
     def poll(self) -> list[Started | Exited]:
-        news: list[Started | Exited] = []
-        while select.select([self._control], [], [], 0)[0]:
-            data = self._said()
-            if not data:
-                lost, self._working = sorted(self._working), set()
-                self._begin_again()
-                return [*news, *(Exited(job=job, status=-signal.SIGKILL) for job in lost)]
-            for frame in self._reader.feed(data):
-                message = decode(frame)
-                if isinstance(message, (Started, Exited)):
-                    news.append(message)
-                if isinstance(message, Exited):
-                    self._working.discard(message.job)
+        if not self._hear():
+            self._begin_again()
+        for job, pid in list(self._orphans.items()):
+            if not _lives(pid):
+                del self._orphans[job]
+                self._news.append(Exited(job=job, status=-signal.SIGKILL))
+        news, self._news = self._news, []
         return news
 
-    def _said(self) -> bytes:
+    def _hear(self) -> bool:
+        """Take what the server has said; is it still there?"""
+        while select.select([self._control], [], [], 0)[0]:
+            try:
+                data = self._control.recv(65536)
+            except ConnectionError:
+                data = b""
+            if not data:
+                return False
+            for frame in self._reader.feed(data):
+                self._take(decode(frame))
+        return True
+
+    def _take(self, message: object) -> None:
+        match message:
+            case Ready(imports=imports):
+                self._ready, self.imports = True, imports
+            case Broken(reason=reason):
+                raise UserError(f"the workers could not start: {reason}")
+            case Started(job=job, pid=pid):
+                self._working[job] = pid
+                self._news.append(message)
+            case Exited(job=job):
+                self._working.pop(job, None)
+                self._news.append(message)
+
+    def fileno(self) -> int | None:
+        return self._control.fileno()
+
+    def close(self) -> None:
+        """Without its control the server kills what it forked, and ends; one that does not is killed."""
+        self._control.close()
         try:
-            return self._control.recv(65536)
-        except ConnectionError:
-            return b""
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait_ready(self) -> None:
+        while not self._ready:
+            select.select([self._control], [], [])
+            if not self._hear() and not self._ready:
+                raise InternalError("the fork server died while importing the framework")
 
     def _begun(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         """A server that begins to import, and our end of its control."""
@@ -140,7 +174,16 @@ class ForkServer:
         return control, process
 
     def _begin_again(self) -> None:
-        """A new server in place of one that was killed, as a worker may do: at the same descriptor, which others watch."""
+        """A new server in place of one that was killed, as a worker may do: at the same descriptor, which stays taken.
+
+        What the old one forked goes on as long as its process is there.
+        """
+        for job, pid in self._working.items():
+            if pid is None:
+                self._news.append(Exited(job=job, status=-signal.SIGKILL))
+            else:
+                self._orphans[job] = pid
+        self._working = {}
         self._lives -= 1
         if self._lives < 0:
             raise InternalError("the fork server ended before its work was done, again and again")
@@ -151,26 +194,13 @@ class ForkServer:
         control.close()
         self._reader, self._ready = wire.Reader(), False
 
-    def fileno(self) -> int | None:
-        return self._control.fileno()
 
-    def close(self) -> None:
-        """Without its control the server kills what it forked, and ends; one that does not is killed."""
-        self._control.close()
-        try:
-            self._process.wait(_FAREWELL)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _wait_ready(self) -> None:
-        data = wire.receive(self._control)
-        message = None if data is None else decode(data)
-        if isinstance(message, Broken):
-            raise UserError(f"the workers could not start: {message.reason}")
-        if not isinstance(message, Ready):
-            raise InternalError("the fork server died while importing the framework")
-        self._ready, self.imports = True, message.imports
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 class Spawner:

@@ -138,8 +138,11 @@ def test_a_helper_that_wraps_a_builtin_is_read_by_its_own_names() -> None:
 
 
 def test_attributes_of_what_is_of_no_known_class() -> None:
-    def forward(ctx, x, cfg, maker, layout, pair, mode, width):
+    np: Any = None
+
+    def forward(ctx, x, cfg, maker, layout, pair, mode, width, symbol):
         ctx.cfg = cfg
+        symbol = np.sin(symbol).value + symbol.value
         if mode.reduction == "sum" and x.is_cpu and width.dtype.width:
             return maker.size_of * width.scale
         return maker.build(x) * cfg.scale + layout.T.sum() + x.shape[0] + pair.low + 2 * width
@@ -147,7 +150,7 @@ def test_attributes_of_what_is_of_no_known_class() -> None:
     def backward(ctx, g):
         return g * ctx.cfg.scale * ctx.cfg.gain
 
-    names = ["x", "cfg", "maker", "layout", "pair", "mode", "width"]
+    names = ["x", "cfg", "maker", "layout", "pair", "mode", "width", "symbol"]
     found = attributes_of_no_class([forward, backward], names, {"pair": object})
     assert found.pop("x", {"is_cpu"}) == {"is_cpu"}  # which NumPy alone does not have
     assert found == {"cfg": {"scale", "gain"}}

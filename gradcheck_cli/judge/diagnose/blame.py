@@ -120,4 +120,5 @@ def _blame(run: Shadow, step: Step, lost: float, *, in_rule: bool) -> Blame:
 
 
 def _spot(step: Step, in_rule: bool) -> Spot | None:
-    return spot(step.last if in_rule else step, PLUMBING)
+    last = spot(step.last, PLUMBING) if in_rule else None
+    return last or spot(step, PLUMBING)

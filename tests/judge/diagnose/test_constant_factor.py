@@ -136,7 +136,8 @@ def test_shares_are_ratios_of_sizes() -> None:
 def test_what_is_no_number_or_changes_nothing_is_no_setting() -> None:
     given = {"scale": 0.5, "fill": float("nan"), "top": float("inf"), "on": True, "how": "mean"}
     fixed = tuple((name, Fixed(value, repr(value), "test")) for name, value in given.items())
-    m: Any = SimpleNamespace(subject=SimpleNamespace(signature=Signature(fixed)))
+    subject = SimpleNamespace(signature=Signature(fixed), defaults={})
+    m: Any = SimpleNamespace(subject=subject)
     m.setting = partial(Measurements.setting, m)
     settings: Any = Measurements.settings
     assert settings.func(m) == {"scale": 0.5}
