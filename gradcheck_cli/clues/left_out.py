@@ -10,7 +10,7 @@ from typing import Any
 from gradcheck_cli.clues.documentation import plain_function, texts_about
 from gradcheck_cli.clues.prose.passages import passages, plain
 from gradcheck_cli.clues.source_text.statements import nodes_of
-from gradcheck_cli.clues.source_text.tree import last_word, text_of
+from gradcheck_cli.clues.source_text.tree import LIBRARIES, last_word, text_of
 
 _TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 _BELOW = {(0, ast.Lt), (0, ast.GtE), (-1, ast.Gt), (-1, ast.LtE), (-1, ast.Eq), (-1, ast.NotEq)}
@@ -48,7 +48,6 @@ _ADDS = frozenset(
 _ONES = frozenset({"ones", "ones_like", "new_ones"})
 _COMPARES = frozenset({"eq", "ne", "equal", "not_equal"})
 _SIZES = frozenset({"shape", "size", "ndim", "dtype"})
-_MODULES = frozenset({"np", "numpy", "jnp", "jax", "tf", "torch", "ops", "keras", "K", "F"})
 
 
 def marked_below_zero(
@@ -210,6 +209,6 @@ def _sides(call: ast.Call) -> list[ast.expr]:
 def _only_name(side: ast.expr) -> str:
     """The one array that it is made of; nothing where other names are beside it."""
     nodes = list(ast.walk(side))
-    found = {n.id for n in nodes if isinstance(n, ast.Name)} - _MODULES
+    found = {n.id for n in nodes if isinstance(n, ast.Name)} - LIBRARIES
     of_sizes = any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in nodes)
     return found.pop() if len(found) == 1 and not of_sizes else ""

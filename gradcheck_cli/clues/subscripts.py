@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradcheck_cli.clues.source_text.tree import surroundings_of, text_of
+from gradcheck_cli.clues.source_text.tree import LIBRARIES, surroundings_of, text_of
 from gradcheck_cli.clues.source_text.written_out import written_out
 
 _MOST_HELPERS = 3  # one inside the other
-_LIBRARIES = ("np", "jnp", "lax", "jax", "torch", "F", "tf", "ops", "keras", "K")
 _KEEPERS = ("ctx", "self")  # as in `ctx.cfg.scale`
 _ARRAYS = (("torch", "Tensor"), ("jax", "Array"), ("tensorflow", "Tensor"))
 
@@ -246,7 +245,7 @@ def _of_another_kind(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.Call(func=ast.Attribute() as called, args=given):
             yield _owner(called)
-            if isinstance(called.value, ast.Name) and called.value.id in _LIBRARIES:
+            if isinstance(called.value, ast.Name) and called.value.id in LIBRARIES:
                 yield from (each.id for each in given if isinstance(each, ast.Name))
         case ast.Compare(ops=[ast.Is() | ast.IsNot()]):  # `cfg is not None`
             return

@@ -55,7 +55,7 @@ class Made:
 
 
 def of_no_class(name: str, hints: Hints) -> list[Fixed]:
-    """Objects of which nothing is known but the attributes that are read: numbers by their names or of their own, whole ones, flags."""
+    """Objects of which nothing is known but the attributes that are read: numbers by their names, or of their own, and whole ones."""
     attributes = sorted(hints.attributes.get(name, ()), key=_from_low_to_high)
     objects = (
         Made(name, {a: _value(a, first + k * step, hints) for k, a in enumerate(attributes)})

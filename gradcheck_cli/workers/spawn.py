@@ -78,7 +78,7 @@ class ForkServer:
         program: Sequence[str] = ("-m", "gradcheck_cli.workers.server"),
         folder: str | None = None,
     ) -> None:
-        self._command = [sys.executable, *program, "{}", *sorted(frameworks)]
+        self._program, self._frameworks = program, sorted(frameworks)
         self._env, self._folder = env, folder
         self._lives = _LIVES
         self._working: dict[int, int | None] = {}  # jobs that go on, with their processes
@@ -106,7 +106,7 @@ class ForkServer:
         if not self._hear():
             self._begin_again()
         for job, pid in list(self._orphans.items()):
-            if not _lives(pid):
+            if not _is_there(pid):
                 del self._orphans[job]
                 self._news.append(Exited(job=job, status=-signal.SIGKILL))
         news, self._news = self._news, []
@@ -160,16 +160,8 @@ class ForkServer:
         """A server that begins to import, and our end of its control."""
         control, theirs = socket.socketpair()
         fd = theirs.fileno()
-        process = subprocess.Popen(
-            [part.format(fd) if part == "{}" else part for part in self._command],
-            pass_fds=[fd],
-            cwd=self._folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=self._env,
-            start_new_session=True,
-        )
+        arguments = [*self._program, str(fd), *self._frameworks]
+        process = _python(arguments, fd, self._env, self._folder)
         theirs.close()
         return control, process
 
@@ -195,7 +187,7 @@ class ForkServer:
         self._reader, self._ready = wire.Reader(), False
 
 
-def _lives(pid: int) -> bool:
+def _is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:
@@ -214,16 +206,8 @@ class Spawner:
 
     def launch(self, job: int, worker_end: socket.socket) -> None:
         fd = worker_end.fileno()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gradcheck_cli.workers.worker", str(fd)],
-            pass_fds=[fd],
-            cwd=self._folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=self._env,
-            start_new_session=True,
-        )
+        arguments = ["-m", "gradcheck_cli.workers.worker", str(fd)]
+        process = _python(arguments, fd, self._env, self._folder)
         worker_end.close()
         self._processes[job] = process
         self._news.append(Started(job=job, pid=process.pid))
@@ -244,3 +228,19 @@ class Spawner:
             with contextlib.suppress(OSError):  # it leads a group of its own
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _python(
+    arguments: Sequence[str], fd: int, env: dict[str, str], folder: str | None
+) -> subprocess.Popen[bytes]:
+    """A silent interpreter in a session of its own, which gets one of our descriptors."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        pass_fds=[fd],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=env,
+        start_new_session=True,
+    )

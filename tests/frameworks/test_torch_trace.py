@@ -278,4 +278,5 @@ def test_a_tail_of_the_normal_distribution_is_not_taken_apart() -> None:
     x = torch.tensor([-200.0, -27.0, 3.0])
     program = traced(tail, [jax.ShapeDtypeStruct((3,), "float32")])
     (value,) = jax.core.eval_jaxpr(program.jaxpr, program.consts, x.numpy())
+    # Near 0 JAX's own has fewer digits than torch's: 2e-5 of it were met.
     np.testing.assert_allclose(value, tail(x), rtol=1e-4)

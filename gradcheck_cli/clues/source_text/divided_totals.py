@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gradcheck_cli.clues.source_text.tree import Text, last_word
+from gradcheck_cli.clues.source_text.tree import LIBRARIES, Text, last_word
 
 _TOTALS = frozenset({"sum", "mean", "reduce_sum", "reduce_mean"})
-_MODULES = frozenset({"np", "numpy", "jnp", "tf", "torch", "ops", "K"})
 
 
 def divided_totals(text: Text, names: Sequence[str]) -> Iterator[str]:
@@ -69,5 +68,5 @@ def _is_total(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or node.keywords or last_word(node.func) not in _TOTALS:
         return False
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    is_function = owner is None or (isinstance(owner, ast.Name) and owner.id in _MODULES)
+    is_function = owner is None or (isinstance(owner, ast.Name) and owner.id in LIBRARIES)
     return len(node.args) == (1 if is_function else 0)

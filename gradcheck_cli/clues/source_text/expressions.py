@@ -56,7 +56,7 @@ from gradcheck_cli.clues.source_text.values import (
 from gradcheck_cli.inputs.clue import Kind
 
 Names = dict[str, Value]
-ATTRIBUTES = frozenset({"shape", "ndim", "T", "mT", "H", "mH", "dtype", "at", "size", "real", "imag", "device", "data", "grad", "requires_grad", "is_cuda", "nbytes", "itemsize", "weak_type", "aval", "layout", "is_sparse", "names", "strides", "base", "flat"})  # fmt: skip
+_OF_ARRAYS = frozenset({"shape", "ndim", "T", "mT", "H", "mH", "dtype", "at", "size", "real", "imag", "device", "data", "grad", "requires_grad", "is_cuda", "nbytes", "itemsize", "weak_type", "aval", "layout", "is_sparse", "names", "strides", "base", "flat"})  # fmt: skip
 _CONSTANTS = {"inf": math.inf, "pi": math.pi, "newaxis": None}  # of every library
 _OF_MASKS = (ast.BitAnd, ast.BitOr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -179,7 +179,7 @@ class Reader:
             return computed.attribute(base, node.attr)
         if not isinstance(base, Part):
             return None
-        if node.attr in ATTRIBUTES:
+        if node.attr in _OF_ARRAYS:
             return shapes.attribute(base, node.attr, self.facts)
         return Part(f"{base.path}.{node.attr}") if itself(base) is not None else None
 

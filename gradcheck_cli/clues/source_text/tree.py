@@ -12,6 +12,9 @@ from typing import Any
 
 from gradcheck_cli.clues.source_text.written_out import written_out
 
+# The names by which texts call libraries.
+LIBRARIES = frozenset({"np", "numpy", "jnp", "jax", "lax", "tf", "torch", "ops", "keras", "K", "F"})
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
