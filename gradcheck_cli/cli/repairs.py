@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,11 @@ from gradcheck_cli.report.closing import count
 from gradcheck_cli.run.change import Change
 from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.ignoring import ignoring
-from gradcheck_cli.run.mending import mend, repairs
+from gradcheck_cli.run.mending import Mended, mend, repairs
 from gradcheck_cli.run.result import Result
 from gradcheck_cli.run.session import Session
+
+_ROUNDS = 4  # of repairs of one file, each of what the last one uncovered
 
 
 def show_repairs(report: Report, root: Path, *, unsafe: bool) -> int:
@@ -52,33 +54,47 @@ def write_repairs(
         later.append((changes, run))
         return run.report
 
-    changes = list(repairs(result.report, session.root, unsafe=unsafe))
-    if not changes and (more := _with_more(result.report, session.root, unsafe=unsafe)):
+    report, root = result.report, session.root
+    changes = list(repairs(report, root, unsafe=unsafe))
+    if not changes and (more := _with_more(report, root, unsafe=unsafe)):
         _say(f"nothing repaired{more}")
     kept: dict[str, Result] = {}  # the run of each file as it is now
-    report = result.report
-    if changes:
+    for _ in range(_ROUNDS):
+        if not changes:
+            break
         try:
             with heeding_termination():
                 mended = mend(report, changes, again, session.settings)
-        except KeyboardInterrupt:  # all is put back
+        except KeyboardInterrupt:  # all of this round is put back
             summary = structs.replace(report.summary, exit_code=INTERRUPTED)
-            return replace(result, report=structs.replace(report, summary=summary))
+            return _as_kept(result, structs.replace(report, summary=summary), kept)
         report = mended.report
-        kept = {c.display: run for c in mended.kept for changes, run in later if c in changes}
-        for change in mended.kept:
-            _say(f"{change.display}: {_what(change)} repaired")
-        for change in mended.put_back:
-            _say(f"{change.display}: {_what(change)} put back, for it is no better repaired")
-        for change in mended.changed_meanwhile:
-            _say(f"{change.display}: left alone, for it was changed in the meantime")
+        kept |= {c.display: run for c in mended.kept for changes, run in later if c in changes}
+        _say_what_was_mended(mended)
+        # What hid behind a fault that is gone shows only now.
+        done = {change.display for change in mended.kept}
+        changes = [c for c in repairs(report, root, unsafe=unsafe) if c.display in done]
     unused = [item for item in result.unused if item.path not in kept]
     unused += [item for path, run in kept.items() for item in run.unused if item.path == path]
-    if removed := without_unused(unused, session.root):
+    if removed := without_unused(unused, root):
         _say(f"{count(removed, 'unused suppression')} taken out")
+    return _as_kept(result, report, kept)
+
+
+def _as_kept(result: Result, report: Report, kept: Mapping[str, Result]) -> Result:
+    """The result with this report, and with the files of later runs as they are now."""
     files = [file for file in result.files if file.display not in kept]
     files += [f for path, run in kept.items() for f in run.files if f.display == path]
     return replace(result, report=report, files=files)
+
+
+def _say_what_was_mended(mended: Mended) -> None:
+    for change in mended.kept:
+        _say(f"{change.display}: {_what(change)} repaired")
+    for change in mended.put_back:
+        _say(f"{change.display}: {_what(change)} put back, for it is no better repaired")
+    for change in mended.changed_meanwhile:
+        _say(f"{change.display}: left alone, for it was changed in the meantime")
 
 
 def write_ignores(report: Report, root: Path, reason: str) -> None:

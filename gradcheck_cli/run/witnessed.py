@@ -133,9 +133,22 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
         return replace(finding, edits=[*finding.edits, *new]) if same else finding
     known = replace(finding, pattern=told.rule)
     # A correction of the run's own stays: it is proved for the rule as it is, and says where it is to be written.
-    if not new or finding.edits:
+    if not new or (finding.edits and not _is_mended_at_its_cause(finding, told)):
         return known
     return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
+
+
+def _is_mended_at_its_cause(finding: Finding, told: Finding) -> bool:
+    """Does the linter's repair change the line that the fault comes from, and that of the run only what is computed from it?
+
+    A rule that takes its residuals from an unstable function is right as it stands.
+    """
+    line = finding.cause.line if finding.cause is not None else None
+    return line is not None and _changes(told, line) and not _changes(finding, line)
+
+
+def _changes(finding: Finding, line: int) -> bool:
+    return any(edit.line <= line <= edit.end_line for edit in finding.edits)
 
 
 def _has_shown_nothing(gradient: Gradient) -> bool:

@@ -77,6 +77,48 @@ def test_what_is_written_is_right(project: Path) -> None:
     assert cgcheck("model.py", "--diff", cwd=project).out == ""
 
 
+INSTABLE = """import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def softplus(x):
+    return jnp.log(1 + jnp.exp(x))
+
+
+def _fwd(x):
+    y = softplus(x)
+    return y, y
+
+
+def _bwd(y, g):
+    {body}
+
+
+softplus.defvjp(_fwd, _bwd)
+"""
+
+
+def test_a_rule_that_is_right_but_for_what_it_is_given_stays(project: Path) -> None:
+    backward = "return (-g * jnp.expm1(-y) * jnp.where(y < jnp.inf, 1, y),)"
+    (project / "model.py").write_text(INSTABLE.format(body=backward))
+    run = cgcheck("model.py", "--fix", cwd=project)
+    assert run.code == 0, run.out + run.err
+    after = (project / "model.py").read_text()
+    assert "return jax.nn.softplus(x)" in after
+    assert backward in after
+
+
+def test_what_a_repair_uncovers_is_repaired_as_well(project: Path) -> None:
+    (project / "model.py").write_text(INSTABLE.format(body="return (g * (jnp.exp(y) - 1) / jnp.exp(y),)"))  # fmt: skip
+    run = cgcheck("model.py", "--fix", cwd=project)
+    assert run.code == 0, run.out + run.err
+    assert run.err.count("repaired") == 2  # the function first, then the rule
+    after = (project / "model.py").read_text()
+    assert "return jax.nn.softplus(x)" in after
+    assert "return (g * jax.nn.sigmoid(x),)" in after
+
+
 def test_a_baseline_lets_only_what_is_new_fail(project: Path) -> None:
     known = ("--baseline", "known.json")
     refused = cgcheck("model.py", *known, cwd=project)
