@@ -20,6 +20,7 @@ from gradcheck_cli.project.suppressions import suppressed
 from gradcheck_cli.run.target_file import File
 
 _OF_FLOATS = frozenset({"finite", "precision"})
+_IMPRECISE = (RuleName.IMPRECISE_GRADIENT, RuleName.IMPRECISE_VALUE)
 _NON_FINITE = (RuleName.NON_FINITE_GRADIENT, RuleName.NON_FINITE_VALUE)
 
 
@@ -132,10 +133,18 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
         same = finding.edits and finding.fix == told.fix
         return replace(finding, edits=[*finding.edits, *new]) if same else finding
     known = replace(finding, pattern=told.rule)
+    if _is_no_cure(told, finding):
+        return known if finding.edits else replace(known, help=told.help)
     # A correction of the run's own stays: it is proved for the rule as it is, and says where it is to be written.
     if not new or (finding.edits and not _is_mended_at_its_cause(finding, told)):
         return known
     return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
+
+
+def _is_no_cure(told: Finding, finding: Finding) -> bool:
+    """Keeps what it writes only the range, where digits are lost?"""
+    about_range = not told.fix_is_safe and not find(told.rule).digits
+    return about_range and finding.rule in _IMPRECISE
 
 
 def _is_mended_at_its_cause(finding: Finding, told: Finding) -> bool:

@@ -66,6 +66,28 @@ def test_what_the_run_confirms_is_told_once_with_the_repair_of_every_place(proje
     assert "naive-softplus" not in {f["rule"] for f in found}
 
 
+LOG_COSH = """import jax
+import jax.numpy as jnp
+
+
+@jax.custom_vjp
+def log_cosh(x):
+    return jnp.log(jnp.cosh(x))
+
+
+log_cosh.defvjp(lambda x: (log_cosh(x), x), lambda x, ct: (ct * jnp.tanh(x),))
+"""
+
+
+def test_a_repair_of_the_range_is_none_of_lost_digits(project: Path) -> None:
+    found = {f["rule"]: f for f in findings(project, LOG_COSH)}
+    overflows, imprecise = (found[f"{rule}-value"] for rule in ("non-finite", "imprecise"))
+    assert overflows["pattern"] == imprecise["pattern"] == "naive-log-cosh"
+    assert overflows["fix"].startswith("x + jax.nn.softplus(-2 * x)")
+    assert imprecise["fix"] is None
+    assert "if x stays near 0" in imprecise["help"]
+
+
 def test_what_the_run_does_not_show_is_withdrawn(project: Path) -> None:
     notes = [f for f in findings(project, ROOT) if f["withdrawn_by"]]
     assert [f["line"] for f in notes] == [16]  # in its forward; the function has a rule of its own

@@ -51,8 +51,8 @@ def _first(finding: Finding, followers: Mapping[int, Finding]) -> Finding:
 
 
 def _repair(finding: Finding) -> str:
-    """What two findings have in common that one change mends, as the gradients of two arguments."""
-    return repr((finding.rule, finding.severity, finding.edits))
+    """What two findings have in common that one change mends: the gradients of two arguments, or what is wrong at large and at small inputs."""
+    return repr((finding.severity, finding.edits))
 
 
 def _leader(finding: Finding, by_rule: Mapping[str, Sequence[Finding]]) -> Finding | None:
