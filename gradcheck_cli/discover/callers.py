@@ -19,7 +19,8 @@ def caller(path: str, qualname: str) -> str:
     rules = set(_handed(tree, name))
     for function in functions:
         own = function.name == name or function.name in rules or _defines(function, name)
-        if not own and any(_gives_one(c, known) for c in _calls(function, name)):
+        ours = known | set(_defined_inside(function))
+        if not own and any(_gives_one(c, ours) for c in _calls(function, name)):
             return function.name
     return ""
 
@@ -32,6 +33,15 @@ def _calls(node: ast.AST, name: str) -> Iterator[ast.Call]:
                 called = called.value
             if isinstance(called, ast.Name) and called.id == name:
                 yield inner
+
+
+def _defined_inside(function: ast.FunctionDef) -> Iterator[str]:
+    """Functions of its own: nested ones, and lambdas that it gives a name."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.FunctionDef) and node is not function:
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            yield from (t.id for t in node.targets if isinstance(t, ast.Name))
 
 
 def _gives_one(call: ast.Call, known: set[str]) -> bool:

@@ -34,12 +34,34 @@ def made(f):
 
 def uses():
     return made(numpy.sin)
+
+def halved(g, x):
+    return halved(g, x)
+
+def halves(x):
+    half = lambda y: y / 2
+    return halved(half, x)
+
+def nested(g, x):
+    return nested(g, x)
+
+def nests(x):
+    def half(y):
+        return y / 2
+    return nested(half, x)
 """
 
 
 @pytest.mark.parametrize(
     ("qualname", "expected"),
-    [("solve", "root"), ("Op", "applied"), ("made.<locals>.inner", "uses"), ("root", "")],
+    [
+        ("solve", "root"),
+        ("Op", "applied"),
+        ("made.<locals>.inner", "uses"),
+        ("root", ""),
+        ("halved", "halves"),
+        ("nested", "nests"),
+    ],
 )
 def test_the_first_that_gives_a_function_is_named(
     qualname: str, expected: str, tmp_path: Path

@@ -14,6 +14,7 @@ from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.failure import Failure, Ground, Kind
 from gradcheck_cli.measure.measurements import Measurements, Probe
 from gradcheck_cli.measure.states import KINK
+from gradcheck_cli.reals.facts import OPEN_LOOPS
 from gradcheck_cli.subject.results import VALUE
 
 _CAUSES = (NAN, INFINITE)
@@ -32,7 +33,8 @@ class Finite:
 
     def judge(self, m: Measurements) -> Judgement:
         value = FloatRule(RuleName.NON_FINITE_VALUE, VALUE, _CAUSES, _message("value"))
-        gradient = FloatRule(RuleName.NON_FINITE_GRADIENT, m.judged, _CAUSES, _message("gradient"))
+        message = _message("gradient", cut_off=_may_go_on(m))
+        gradient = FloatRule(RuleName.NON_FINITE_GRADIENT, m.judged, _CAUSES, message)
         found = (worst_failure(m, value), worst_failure(m, gradient), _endless(m))
         return judged(self.name, m.count, [*filter(None, found)])
 
@@ -50,10 +52,17 @@ def _endless(m: Measurements) -> Failure | None:
     )  # fmt: skip
 
 
-def _message(what: str) -> Callable[[str, int], str]:
+def _may_go_on(m: Measurements) -> bool:
+    """Has the rule a loop that waits for a float? It is cut off in the end, with NaN for its result."""
+    rule = m.subject.traces().rule
+    return rule is not None and bool(rule.primitives() & OPEN_LOOPS)
+
+
+def _message(what: str, *, cut_off: bool = False) -> Callable[[str, int], str]:
     def message(cause: str, state: int) -> str:
         where = "at a kink of the function" if state == KINK else "where the truth is finite"
-        return f"the {what} is {_NAMES[cause]} {where}"
+        loop = ", or its loop never ends and was cut off," if cut_off and cause == NAN else ""
+        return f"the {what} is {_NAMES[cause]}{loop} {where}"
 
     return message
 

@@ -6,6 +6,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -269,3 +270,25 @@ def test_a_gradient_is_not_asked_for_where_the_value_is_beyond_the_range(
     assert [(f.severity, f.message) for f in found if f.what != VALUES] == [
         (Severity.NOTE, "the gradient is NaN where the truth is finite (where the value is at the end of the range of float32, or beyond)")
     ]  # fmt: skip
+
+
+def halved(x: Any) -> Any:
+    """Half of x; its rule takes steps that never come as near as it asks."""
+    return x / 2
+
+
+def halved_by_steps(kept: Any, weight: Any) -> Any:
+    def more(state: Any) -> Any:
+        return jnp.abs(state + state - weight) > 1e-6
+
+    def step(state: Any) -> Any:
+        return 0.5 * (state + 0.5 * weight) + 1e-5 * weight
+
+    return (jax.lax.while_loop(more, step, jnp.zeros_like(weight)) + 0 * kept[0],)
+
+
+def test_a_loop_of_the_rule_that_does_not_end_is_told_as_one() -> None:
+    [failure] = failures(traced(ruled(halved, halved_by_steps), [1.0, 3.0], ran=True))
+    assert failure.message == (
+        "the gradient is NaN, or its loop never ends and was cut off, where the truth is finite"
+    )
