@@ -302,10 +302,9 @@ def _pairings(message: str) -> Iterator[Pairs]:
     several = list(dict.fromkeys(n for n in loose if n > 1))[:_MOST_NUMBERS]
     if len(several) == 2:  # "to have 3 channels, but got 5"
         yield [(several[0], several[1])]
-    for i, s in enumerate(shapes):
-        for t in shapes[i + 1 :]:
-            ways = (_different(way) for way in _ways(s, t, message))
-            yield from (way for way in ways if way)
+    each = (_ways(s, t, message) for s, t in itertools.combinations(shapes, 2))
+    for ways in itertools.zip_longest(*each, fillvalue=[]):  # the likeliest of all pairs first
+        yield from (way for pairs in ways if (way := _different(pairs)))
     yield from ([(a, b)] for i, a in enumerate(several) for b in several[i + 1 :])
     yield from ([(s[-2], s[-1])] for s in shapes if len(s) > 1 and s[-2] != s[-1])
     yield from ([(n, m)] for n in several for s in shapes for m in s if n != m)
