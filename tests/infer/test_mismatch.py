@@ -49,6 +49,12 @@ def test_the_likeliest_equation_of_a_refusal(message: str, equal: list[tuple[int
     assert wanted in offered[:3]
 
 
+def test_what_one_pair_of_shapes_wants_comes_before_the_second_guess_of_another() -> None:
+    message = f"Incompatible shapes for broadcasting: shapes=[({N[0]}, 1), ({N[0]}, {N[1]}), (8,)]"
+    first = next(iter(proposals(message, AXES, Solution())))
+    assert first == Solution().with_equations([(unknown(1), Size(constant=8))])
+
+
 def test_the_number_of_an_axis_is_no_size() -> None:
     message = f"Expected dimension {N[1]} at axis 2 of the input shaped [{N[0]},{N[2]}] but got dimension {N[2]}"
     first = next(iter(proposals(message, AXES, Solution())))

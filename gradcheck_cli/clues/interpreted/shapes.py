@@ -20,6 +20,7 @@ from gradcheck_cli.clues.interpreted.values import (
 )
 
 MOST_RANK = 6
+_FAR_BELOW = -9  # what is nearer to zero may be an offset
 _SAYS_SHAPE = re.compile(r".*shapes?|sizes?|(.*_)?dims")  # such a parameter is one size or several
 
 
@@ -37,7 +38,6 @@ def shape_of(value: Value) -> Shape | None:
     if isinstance(value, Symbol):
         return None if _SAYS_SHAPE.fullmatch(value.name) else (value,)
     return (dim(value),) if is_size(value) else None
-
 
 def dim(value: Value) -> Dim:
     """A value as the size of one axis."""
@@ -71,8 +71,20 @@ def stacked(rows: Sequence[Array]) -> Array | None:
     kind = FLOAT if FLOAT in kinds else INT if INT in kinds else BOOL
     if kind != INT:
         return Array(kind, (len(rows), *first.shape))
-    span = Range(min(r.range.low for r in rows), max(r.range.high for r in rows))
+    spans = _without_mark([row.range for row in rows])
+    span = Range(min(s.low for s in spans), max(s.high for s in spans))
     return Array(kind, (len(rows), *first.shape), span)
+
+
+def _without_mark(spans: Sequence[Range]) -> Sequence[Range]:
+    """The ranges without a number far below zero that stands for no place: `[3, -100, 4]`."""
+    places = [span for span in spans if span.low >= 0]
+    below = {(span.low, span.high) for span in spans if span.low < 0}
+    if not places or len(below) != 1:
+        return spans
+    low, high = below.pop()
+    is_far = low <= min(_FAR_BELOW, -2 * max(span.high for span in places))
+    return places if low == high and is_far else spans
 
 
 def broadcast(a: Shape, b: Shape) -> Shape | None:
