@@ -102,12 +102,22 @@ def _admit(truth: Truth, rule: Truth, limits: Limits, rows: Rows) -> None:
     """Write into the truth what the limits say of it."""
     count = rows.count
     values, gradients = (_settled(limits.truth, what, count) for what in (VALUES, GRADIENTS))
+    gradients.are[~_ends_somewhere(values, rows)] = False
     of_rule = _settled(limits.rule, GRADIENTS, count)
     right = gradients.are & of_rule.are & _same(gradients.numbers, of_rule.numbers, floor=0.0)
     _write(truth.value_states, ~values.are, OUTSIDE, count)
     for each in (truth, rule):
         _write(each.gradient_states, ~gradients.are, OUTSIDE, count)
     _take_over(truth, rule, right, rows)
+
+
+def _ends_somewhere(values: Settled, rows: Rows) -> Array:
+    """The rows in which all values settle that the gradient is of.
+
+    That of an iteration which wanders about for ever may be a number by chance, as on a stretch where each trip takes one off.
+    """
+    weighed = columns(rows.cotangents, rows.count) != 0
+    return np.asarray((values.are | ~weighed).all(axis=1))
 
 
 def _left_out(truth: Truth, values: Sequence[Array]) -> tuple[int, ...]:

@@ -26,6 +26,14 @@ def loose(a: Any) -> Any:
     return lax.fori_loop(0, 3, lambda i, x: 0.5 * (x + a / x), jnp.full_like(a, 4.0))
 
 
+def walking(a: Any) -> Any:
+    """Newton's steps to the root; below zero it goes on for ever, with a derivative of 1 at each step."""
+    start = jnp.where(a > 0, jnp.maximum(a, 1.0), a)
+    return lax.fori_loop(
+        0, 30, lambda i, x: jnp.where(a > 0, 0.5 * (x + jnp.abs(a) / x), x - 1), start
+    )
+
+
 def decay(a: Any) -> Any:
     return lax.fori_loop(0, 10, lambda i, y: y - 0.1 * a * y, jnp.ones_like(a))
 
@@ -45,6 +53,15 @@ def test_a_point_without_a_limit_is_outside_of_the_domain() -> None:
     assert (m.reference.states(VALUES)[negative] == OUTSIDE).all()
     assert (m.reference.states(GRADIENTS)[negative] == OUTSIDE).all()
     assert (m.reference.states(VALUES)[~negative] == REGULAR).all()
+    assert not comparison(m).differs.any()
+
+
+def test_what_goes_on_for_ever_has_no_derivative_of_its_limit_either() -> None:
+    m = traced(of_root(walking), POINTS, ran=True)
+    assert m.sources.seeks
+    negative = m.points[0] < 0
+    assert (m.reference.states(VALUES)[negative] == OUTSIDE).all()
+    assert (m.reference.states(GRADIENTS)[negative] == OUTSIDE).all()
     assert not comparison(m).differs.any()
 
 
