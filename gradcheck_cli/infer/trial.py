@@ -42,7 +42,7 @@ class Trial:
         """The signature with these arguments, if function and rule take it; in other shapes if need be."""
         arguments = tuple((n, changed.get(n, v)) for n, v in signature.arguments)
         tried = Signature(arguments, signature.keywords)
-        if are_crossed(tried):
+        if are_crossed(tried) or self._lies_along(signature, changed):
             return False
         if any(isinstance(v, Leaf) and OPEN in v.shape for v in changed.values()):
             return self._given(tried, prefers)
@@ -57,6 +57,23 @@ class Trial:
             return self._explore(tried, prefers)
         self.fitting.append(subject)
         return True
+
+    def _lies_along(self, signature: Signature, changed: Mapping[str, Any]) -> bool:
+        """Is a number that has to be as an axis is long 1 now? It fits by chance: one class lies along all others."""
+        sizes = {size for leaf in signature.leaves for size in leaf.shape}
+        before = dict(signature.arguments)
+        for name, value in changed.items():
+            size = getattr(before.get(name), "value", None)
+            is_one = type(value) is Fixed and type(value.value) is int and value.value == 1
+            if is_one and type(size) is int and 1 < size in sizes:
+                longer = Fixed(size + 1, str(size + 1), value.source)
+                try:
+                    fitted(self.gradient, signature.with_argument(name, longer), self.dtype)
+                except Rejected:
+                    return True
+                except RuleError:
+                    return False
+        return False
 
     def _refused(self, tried: Signature, changed: Mapping[str, Any], error: RuleError) -> bool:
         """The rule refuses what the function takes; that it refuses these sizes alone is no certain error."""

@@ -120,6 +120,8 @@ SHAPES = [
     ("tokens is an int array [B, T] of ids, table is [vocab, dim].", {"tokens": "i32[B T]", "table": "f32[vocab dim]"}),
     ("x: [seq, dim] at integer `positions` [seq]", {"x": "f32[seq dim]", "positions": "i32[seq]"}),
     ("weight: per-class weights, shape [C], all positive", {"weight": "f32[C]"}),
+    ("`grades` are integers (batch,), -1 where nobody graded.", {"grades": "i32[batch]"}),
+    ("`grades` are booleans of shape (batch, covers).", {"grades": "bool[batch covers]"}),
     ("`u` holds averages; dt and dx are floats, n (an int) is their number.", {"u": "", "dt": "f32[]", "dx": "f32[]", "n": "3"}),
     ("amp, noise : () log deviations\nscale : (d,) or ()", {"amp": "f32[]", "noise": "f32[]", "scale": "f32[d]"}),
     ("t: time, scalar in [0, 1]", {"t": "f32[]"}),

@@ -322,6 +322,17 @@ def blended(adjacency, weights):
     return np.asarray(adjacency) @ np.asarray(weights)
 
 
+def looked_up(codes, scale):
+    """``codes`` is an integer table (vocabulary, books): a token is the sum of its codewords. scale is a vector (books,)."""
+    return np.asarray(codes) * scale
+
+
+def test_a_kind_of_array_is_said_before_its_shape() -> None:
+    codes, scale = first(looked_up)
+    assert (codes.shape, codes.dtype) == ((4, 3), np.int32)
+    assert (scale.shape, scale.dtype) == ((3,), np.float32)
+
+
 def test_what_is_the_matrix_of_a_shape_has_that_shape() -> None:
     adjacency, weights = first(blended)
     assert adjacency.shape == (4, 4)

@@ -291,6 +291,23 @@ def test_a_count_stays_above_the_integers_that_it_bounds() -> None:
     assert [fixed(s.signature)["num_segments"] for s in found.subjects] == [5]
 
 
+def test_a_count_of_an_axis_is_no_one_that_lies_along_it_by_chance() -> None:
+    def of_classes(x, classes):
+        return x + np.zeros(classes)
+
+    def of_window(x, classes):
+        return x
+
+    clues = {"classes": [Clue("the body", kind=Kind.WHOLE, values=(3, 1))]}
+    hints, chosen = replace(NO_HINTS, clues=clues), Fixed(3, "3", "the body")
+    tried, free = (
+        [fixed(s.signature)["classes"] for s in of(Gradient(f), X, hints, classes=chosen).subjects]
+        for f in (of_classes, of_window)
+    )
+    assert 1 not in tried
+    assert 1 in free
+
+
 def test_a_share_that_is_off_is_on() -> None:
     subjects, _ = variants(Gradient(lambda x, smoothing=0.0: x))
     assert [fixed(s.signature) for s in subjects] == [{"smoothing": 0.25}]

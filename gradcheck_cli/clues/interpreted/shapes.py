@@ -39,6 +39,7 @@ def shape_of(value: Value) -> Shape | None:
         return None if _SAYS_SHAPE.fullmatch(value.name) else (value,)
     return (dim(value),) if is_size(value) else None
 
+
 def dim(value: Value) -> Dim:
     """A value as the size of one axis."""
     if isinstance(value, (Symbol, Sum)):

@@ -152,7 +152,7 @@ def sort_of(text: str) -> Kind:
 
 _RETURNS = re.compile(r"\s*(?:->|→)")  # and what it gives
 _AN_ARRAY = re.compile(
-    r"(?:an?\s+)?(?:int(?:eger)?|bool(?:ean)?|float)\w*\s+(?:tables?|arrays?|tensors?|vectors?|matri(?:x|ces)|grids?|maps?)\b",
+    r"(?:an?\s+)?(?:int(?:eger)?|bool(?:ean)?|float)\w*\s+(?:(?:tables?|arrays?|tensors?|vectors?|matri(?:x|ces)|grids?|maps?)\b|(?:of\s+shape\s+`*)?[(\[]\w+(?:\s*,|\]))",
     re.IGNORECASE,
 )
 
