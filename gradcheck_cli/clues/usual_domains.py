@@ -16,10 +16,10 @@ _POSITIVE = re.compile(
     rf"{_NO_OTHER}(?:\w+_)?(?:sigma|std|std_?dev|variance|length_?scale|bandwidth|(?:band)?width|radius|radii|cut_?off|r_?cut|r_?max"
     rf"|attack|release|half_?life|life_?time|time_?constant|(?:rise|fall)_time|kappa|concentration|temperature|mass(?:es)?|box|box_size|cell_size|period|dof"
     rf"|[a-z]+_?50|spot|strike|vol|volatility|maturity|expiry|viscosity|diffusivity|conductivity|conductance|permeability|resistance|resistivity|capacitance|inductance|density|diameter|wavelength"
-    rf"|freq(?:uency)?|(?:line_?)?broadening|line_?width|clearance|tenor|waist|aperture|focal_length|capacity|stiffness|jitter|nugget|damping|samp(?:le|ling)_?rate){_PLURAL}"
+    rf"|freq(?:uency)?|(?:line_?)?broadening|line_?width|clearance|tenor|waist|thickness(?:es)?|q_?10|aperture|focal_length|capacity|stiffness|jitter|nugget|damping|samp(?:le|ling)_?rate){_PLURAL}"
 )
 _NOT_NEGATIVE = re.compile(
-    rf"{_NO_OTHER}(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length|thickness(?:es)?|depth|rain(?:fall)?|precip(?:itation)?|biomass|abundance|headway|travel_time|times|free_(?:flow_)?time)s?\d?"
+    rf"{_NO_OTHER}(?:\w+_)?(?:dist(?:ance)?|area|duration|volume|exposure|age|arc_?length|depth|rain(?:fall)?|precip(?:itation)?|biomass|abundance|headway|travel_time|times|free_(?:flow_)?time)s?\d?"
 )
 # What these are called in a density, and many other things elsewhere.
 _POSITIVE_IN_DENSITIES = re.compile(

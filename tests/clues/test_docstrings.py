@@ -256,6 +256,7 @@ DOMAINS = [
     ("target: Tensor of the same shape as x with values between 0 and 1", {"target": "in [0, 1]"}),
     ("shade: shape (N,), between 0 and 1 (exclusive).", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1, exclusive", {"shade": "in (0, 1)"}),
+    ("facings : Tensor, (shelves,)\n    m, real, strictly between zero and the shelf's number of products.", {"facings": "in [0.01, 0.99]"}),
     ("shade: strictly between 0 and 1", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1 (both ends excluded)", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1 (inclusive)", {"shade": "in [0, 1]"}),

@@ -109,6 +109,10 @@ _FAMILIES = tuple(
             r"|\b(?:is|of) probabilities\b",
             "in [0, 1]",
         ),
+        (  # which is at least 1; of a count nobody means next to nothing
+            r"\bstrictly between (?:0|zero) and (?:the|its)\b[^.;,()]{0,40}?\b(?:number|count)\b",
+            "in [0.01, 0.99]",
+        ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),
         (
             r"^(?!.*\bsubtract)\W*(?:\([^()]*\)|\[[^\[\]]*\])?[\s,:]*(?:(?!(?:\w+-)?(?:log|net|sign|excess|relativ|centred|centered|standard|normali|chang|residual|differ|transform|whiten|correct|delta|scor|how\b))[\w-]+\s+){0,3}(?<!\bof )(?<!\bfor )(?<!\bper )counts\b"
