@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.infer.table_counts import leaves_room
+from gradcheck_cli.infer.table_counts import leaves_room, up_to_whole_axes
 from gradcheck_cli.infer.template import Hole, template
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Cut
@@ -174,6 +174,7 @@ def _at_once(
         after[-1] if hole.distinct and before == (n,) else n
         for n, hole, before, after in zip(counts, opened.holes, shapes, resized, strict=True)
     ]
+    counts = up_to_whole_axes(opened.holes, resized, counts)
     if not leaves_room(opened.holes, resized, counts):
         return
     if resized != shapes and sum(int(np.prod(s, dtype=int)) for s in resized) <= most:

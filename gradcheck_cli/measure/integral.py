@@ -64,7 +64,8 @@ class ThirdOpinion:
     @property
     def settles(self) -> bool:
         """Does the residual stay where it is as v grows, as an iteration's tolerance does?"""
-        return len(self.residuals) >= 3 and self.residuals[-1] <= GROWTH.value * self.residuals[0]
+        enough = len(self.residuals) >= 3 and math.isfinite(self.residuals[-1])
+        return enough and self.residuals[-1] <= GROWTH.value * self.residuals[0]
 
     @property
     def constant(self) -> bool:
@@ -217,6 +218,8 @@ def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -
         return Opinion.OPEN
     if not _off_nearby(residuals, changes, eps):
         return Opinion.RIGHT  # further off is another place, or it bends too much for the nodes
+    if all(map(math.isinf, residuals)):
+        return Opinion.WRONG  # beyond what any float holds, where the function changes by a number
     over = _off(residuals, changes, eps)
     first, last = residuals[0], residuals[-1]
     grown = last > GROWTH.value * first if first > 0 else last > 0
@@ -266,7 +269,10 @@ def _compare(
     parts: Sample | None,
     panels: int,
 ) -> tuple[float, float] | None:
-    """The change of ȳ·f along one segment less the integral of the rule, by panels of Gauss nodes; and the change."""
+    """The change of ȳ·f along one segment less the integral of the rule, by panels of Gauss nodes; and the change.
+
+    The first may be beyond what floats hold: then it is infinite.
+    """
     nodes, weights = _gauss()
     ts = [(k + t) / panels for k in range(panels) for t in nodes]
     ws = [w / panels for _ in range(panels) for w in weights]
@@ -294,4 +300,4 @@ def _compare(
     slopes = (gradients * flat_step[None]).sum(axis=1)
     integral = sum((slopes * exact(ws)).tolist())
     gap, size = as_floats(np.array([change - integral, change], object)).tolist()
-    return (gap, size) if math.isfinite(gap) and math.isfinite(size) else None
+    return None if math.isnan(gap) or not math.isfinite(size) else (gap, size)

@@ -26,7 +26,7 @@ FAMILIES = (
 _ARRAY = re.compile(r"(?P<dtype>[a-z]+\d*)\s*\[(?P<dims>[^\]]*)\]\s*(?P<domain>.*)$")
 _DIMENSIONS = re.compile(r"[a-z]+\d*\s*\[(?P<dims>[^\[\]]*)\]")
 _KINDS = {"{": "dict", "(": "tuple", "[": "list"}
-_RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)$")
+_RANGE = re.compile(r"in\s+(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\w+)(?P<more>\+1)?$")
 _INTERVAL = re.compile(
     r"in\s+(?P<left>[\[(])\s*(?P<low>[^,]+),\s*(?P<high>[^\])]+)(?P<right>[\])])$"
 )
@@ -202,7 +202,8 @@ def _bounds(text: str, at: int, domain: str, sizes: dict[str, int]) -> Bounds | 
         last = int(high) if re.fullmatch(r"-?\d+", high) else sizes.get(high)
         if last is None:
             raise _error(text, at, f"no dimension is called `{high}`")
-        return Bounds(int(match["low"]), last - 1, family="integers", text=domain)
+        last += 0 if match["more"] else -1  # `1..n+1` are counts up to n
+        return Bounds(int(match["low"]), last, family="integers", text=domain)
     if match := _INTERVAL.match(domain):
         low, high_end = _number(text, at, match["low"]), _number(text, at, match["high"])
         if not low < high_end:

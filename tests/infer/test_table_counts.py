@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gradcheck_cli.infer.table_counts import counts
+from gradcheck_cli.infer.table_counts import counts, up_to_whole_axes
 from gradcheck_cli.infer.template import template
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Leaf, Signature
@@ -29,6 +29,17 @@ def test_an_axis_goes_by_the_names_of_all_sources() -> None:
     text, body = Clue("a docstring", "f32[rows dim]"), Clue("the body", first=("table_0",))
     assert below(text, body) == 6  # and the least of them is -1
     assert below(text) == 2  # nothing says what they are places of
+
+
+def test_what_counts_the_items_of_an_axis_goes_as_far_as_it_is_long() -> None:
+    clues = {
+        "x": [Clue("a docstring", "f32[rows times]")],
+        "lengths": [Clue("the body", "i32[n]", domain="in 1..times+1", kind=Kind.INTEGERS)],
+    }
+    arguments = (("x", Leaf("x", (3, 3), "test")), ("lengths", integers((3,), "test")))
+    holes = template(Signature(arguments), clues, []).holes
+    assert counts(holes, [(4, 6), (4,)], 3) == [3, 6]  # from 1 on: up to 6
+    assert up_to_whole_axes(holes, [(4, 9), (4,)], [3, 6]) == [3, 9]
 
 
 def of_quantities(*clues: Clue) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.measure.integral import SURELY_WRONG, Opinion, by_integral, third_opinion
+from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.subject.results import Sample
 from tests.support import Function, Numbers, Rule, measured
 from tests.traced import bisected, ruled, traced
@@ -37,6 +38,11 @@ def test_the_derivative_of_the_function_is_right_whatever_the_program(value: Fun
 @pytest.mark.parametrize("factor", [0.9, -1.0, 1.01])
 def test_a_rule_that_is_off_by_a_factor_is_wrong(factor: float) -> None:
     assert of(np.sqrt, lambda x, weight: factor * weight / (2 * np.sqrt(x))) is Opinion.WRONG
+
+
+def test_what_no_float_holds_is_wrong_where_the_function_changes_by_a_number() -> None:
+    """As an exponential of a cost of ways that are not there, of which a wrong sign makes them likely."""
+    assert of(np.sin, lambda x, weight: weight * exact(np.full(x.shape, 1e300)) * exact(np.full(x.shape, 1e300))) is Opinion.WRONG  # fmt: skip
 
 
 def test_a_step_function_is_told_from_a_wrong_rule() -> None:

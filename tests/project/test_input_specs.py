@@ -35,6 +35,14 @@ def test_dimensions_are_equal_by_name_and_different_otherwise() -> None:
     assert specs["mode"] == ValueSpec("mean", "'mean'")
 
 
+def test_counts_go_up_to_the_size_of_an_axis() -> None:
+    x, lengths = parse("x=f32[b t], lengths=i32[b] in 1..t+1").values()
+    assert isinstance(x, ArraySpec)
+    assert isinstance(lengths, ArraySpec)
+    assert lengths.bounds is not None
+    assert lengths.bounds.wholes == (1, x.shape[1])
+
+
 def test_trees_share_dimensions_with_the_rest() -> None:
     specs = parse("params={w1: f32[din dh], 'b 1': f32[dh]}, x=f32[b din], pair=(f32[b], 2,)")
     params, pair, x = specs["params"], specs["pair"], specs["x"]

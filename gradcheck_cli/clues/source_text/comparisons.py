@@ -14,6 +14,7 @@ from gradcheck_cli.clues.source_text.values import (
     Part,
     Rank,
     Rest,
+    Scalar,
     Shape,
     Value,
     whole,
@@ -65,6 +66,7 @@ def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
         for counter, beside in ((left, right), (right, left)):
             if _counts(counter):
                 facts.stands_beside_counts(beside)
+            facts.counts_along(beside, _counted(counter))
         if (number := whole(right)) is not None:
             facts.compared(left, sign, number)
         if sign in ("is", "is not") and right == Constant(None):
@@ -77,6 +79,13 @@ def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
 def _counts(found: Value) -> bool:
     """Does it hold 0, 1, 2 and so on, with whatever axes: `arange(n)[None, :]`, `positions.unsqueeze(0)`?"""
     return isinstance(found, Fresh) and found.counts
+
+
+def _counted(found: Value) -> Value:
+    """How far it counts, which may be an array of places or the number of a turn: `arange(n)`, `t` of `for t in range(n)`."""
+    if isinstance(found, Fresh):
+        return found.along
+    return found.below if isinstance(found, Scalar) else None
 
 
 def chosen(test: ast.expr, value: Evaluate, facts: Facts) -> None:

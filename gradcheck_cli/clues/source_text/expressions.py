@@ -435,14 +435,16 @@ class Reader:
         return Global(inner) if is_own else None
 
 
-def loop_names(target: ast.expr, several: ast.expr) -> Names:
+def loop_names(
+    target: ast.expr, several: ast.expr, value: Callable[[ast.expr], Value] = lambda _: None
+) -> Names:
     """The names that a loop gives: a number for each turn over a `range`, or what is not followed."""
     names: Names = {n.id: None for n in ast.walk(target) if isinstance(n, ast.Name)}
     if isinstance(several, ast.Call) and getattr(several.func, "id", "") == "reversed":
-        return loop_names(target, several.args[0]) if several.args else names
+        return loop_names(target, several.args[0], value) if several.args else names
     over = getattr(several.func, "id", "") if isinstance(several, ast.Call) else ""
-    if over == "range" and isinstance(target, ast.Name):
-        names[target.id] = Scalar()
+    if over == "range" and isinstance(several, ast.Call) and isinstance(target, ast.Name):
+        names[target.id] = Scalar(value(several.args[:2][-1]) if several.args else None)
     if (
         over == "enumerate"
         and isinstance(target, ast.Tuple)

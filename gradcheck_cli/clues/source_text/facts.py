@@ -64,6 +64,7 @@ class About:
     marks: dict[int, None] = field(default_factory=dict)
     equal_to_marks: bool = False
     beside_counts: bool = False  # its elements are compared with 0, 1, 2 and so on
+    counted: list[Dim] = field(default_factory=list)  # as far as these sizes
     sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
     answered: bool = False  # the rule gives it one
@@ -330,6 +331,13 @@ class Facts:
         path = elements(value)
         if path:
             self.about.setdefault(path, About()).beside_counts = True
+
+    def counts_along(self, value: Value, size: Value) -> None:
+        """The elements are compared with the places along an axis: they say how many of these count."""
+        path = elements(value)
+        if path and isinstance(size, Dim):
+            self.dims.root(size)
+            self.about.setdefault(path, About()).counted.append(size)
 
     def constant(self, path: str) -> None:
         """The rule gives no gradient for this parameter."""

@@ -119,7 +119,7 @@ def same_shape(one: Value, other: Value, facts: Facts) -> None:
 def fresh(made: Call) -> Value:
     """An array that is made of sizes: `jnp.zeros((n, d))`, `jnp.arange(n)`, `x.new_zeros(n)`."""
     if made.name == "arange" and made.library and len(made.operands) == 1:
-        return Fresh(made.operands, counts=True)
+        return Fresh(made.operands, counts=True, along=made.operands[0])
     if made.method and made.name in ("new_zeros", "new_ones", "new_empty"):
         return _of_sizes(made.argument(1, "size"), made.operands[1:], several=True)
     if made.name not in ("zeros", "ones", "full", "empty") or made.method or not made.library:

@@ -240,6 +240,9 @@ class _Sketch:
             text = self._text(bound) if isinstance(bound, Dim) else bound
             if text:
                 return f"in {self._least_mark}..{text}"
+        along = next(filter(None, map(self._text, self.about.counted)), "")
+        if along and (kind is Kind.INTEGERS or (kind is Kind.NOTHING and self.about.constant)):
+            return f"in {1 + min(0, self._least_mark)}..{along}+1"
         domains = [*self.about.domains, *([self._marks] if kind is Kind.INTEGERS else [])]
         return domains[0] if domains else self._interval()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class Fresh:
 
     sizes: tuple[Value, ...]
     counts: bool = False  # it holds 0, 1, 2 and so on
+    along: Value = None  # as far as this goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,9 @@ class Extents:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A single number that is not followed further."""
+    """A single number that is not followed further; of a loop it goes from 0 to below a size."""
+
+    below: Value = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,7 +261,7 @@ def elements(value: Value) -> str:
 
 def in_another_shape(made: Fresh) -> Fresh | None:
     """Of an array that is made, that it holds 0, 1, 2 and so on."""
-    return Fresh((), counts=True) if made.counts else None
+    return replace(made, sizes=()) if made.counts else None
 
 
 def reshaped(value: Value) -> Value:

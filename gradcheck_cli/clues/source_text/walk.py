@@ -138,7 +138,9 @@ class Walk:
                 over = self._reader(names).value(several)
                 if isinstance(over, Part) and self.nestings.get(over.path) is Nesting.TREE:
                     self.facts.kind(over, Kind.TREE)
-                self._loop((*body, *rest), names, loop_names(target, several))
+                self._loop(
+                    (*body, *rest), names, loop_names(target, several, self._reader(names).value)
+                )
             case ast.While(test=test, body=body, orelse=rest):
                 self._reader(names).value(test)
                 self._loop((*body, *rest), names, {})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.clues.source_text.libraries import jnp, read
 from tests.conftest import check_json
 
 PADDED = """import torch
@@ -50,3 +52,26 @@ def test_what_has_a_gradient_is_no_length(project: Path) -> None:
     (project / "a.py").write_text(source.replace("GIVEN", given))
     gradient = check_json("a.py", cwd=project).gradient("PaddedMean")
     assert {i["path"]: i["dtype"] for i in gradient["inputs"]}["lengths"] == "float32"
+
+
+def in_turns(x, counts):
+    steps = x.shape[1]
+    for t in reversed(range(1, steps)):
+        x = jnp.where((t < counts)[:, None], x, 0)
+    return x
+
+
+def at_once(x, counts):
+    steps = x.shape[1]
+    return jnp.where(jnp.arange(steps)[None, :] < counts[:, None], x, 0.0)
+
+
+def rule(kept, g):
+    return g, None
+
+
+@pytest.mark.parametrize("function", [in_turns, at_once])
+def test_what_turns_are_compared_with_counts_up_to_the_whole_axis(function: Any) -> None:
+    found = read(function, rule)
+    assert found["x"].first == ("", "steps")
+    assert found["counts"].domain == "in 1..steps+1"
