@@ -257,6 +257,7 @@ DOMAINS = [
     ("shade: shape (N,), between 0 and 1 (exclusive).", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1, exclusive", {"shade": "in (0, 1)"}),
     ("facings : Tensor, (shelves,)\n    m, real, strictly between zero and the shelf's number of products.", {"facings": "in [0.01, 0.99]"}),
+    ("weights : (Z,) or (B, Z) positive weights, in any unit", {"weights": "> 0"}),
     ("shade: strictly between 0 and 1", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1 (both ends excluded)", {"shade": "in (0, 1)"}),
     ("shade: between 0 and 1 (inclusive)", {"shade": "in [0, 1]"}),

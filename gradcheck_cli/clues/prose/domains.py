@@ -154,7 +154,7 @@ _NO_SHARE = re.compile(
 _DECLARED = re.compile(rf"^\W*(?:{_TYPE}\W+)?(?:of\s+)?shape\W{{1,2}}{BRACKETS}\s+(?=[A-Z])")
 # The shape alone: `(..., S) positive outcomes`; an interval has no letters.
 _SHAPE_ALONE = re.compile(
-    r"^\W*?(?:\((?=[^()]*(?:[A-Za-z]|\.\.\.))[^()\[\]]*\)|\[(?=[^\[\]]*(?:[A-Za-z]|\.\.\.))[^()\[\]]*\])[,:]?\s+(?=(?:strictly\s+)?(?:positive|non-?negative)\b)"
+    r"^\W*?(?:\((?=[^()]*(?:[A-Za-z]|\.\.\.))[^()\[\]]*\)|\[(?=[^\[\]]*(?:[A-Za-z]|\.\.\.))[^()\[\]]*\])(?:\s+or\s+[\[(][^()\[\]]*[\])])?[,:]?\s+(?=(?:strictly\s+)?(?:positive|non-?negative)\b)"
 )
 # `is a float vector of pitch classes in [0, 12)`: what it holds.
 _THINGS = re.compile(r"^an?\s+(?:[\w-]+\s+){1,6}?(?=in\s*[\[(])")
