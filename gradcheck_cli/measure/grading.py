@@ -68,7 +68,10 @@ def shared(m: Measurements, mode: str, who: str) -> Array:
 
 
 def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
-    """Rows in which the same component is as bad by the rule as by autodiff; all, where there is no rule, nor one inside."""
+    """Rows in which the same component is as bad by the rule as by autodiff; all, where there is no rule, nor one inside.
+
+    Without a right digit in either, none is better.
+    """
     floats = m.floats[mode]
     if floats.auto is None or floats.custom is None:
         plain = floats.custom is None and not m.subject.traces().inner
@@ -78,7 +81,8 @@ def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
     own, other = (custom, auto) if who == CUSTOM else (auto, custom)
     truth = m.reference.middle(GRADIENTS)[rows, at]
     with np.errstate(all="ignore"):
-        as_far = np.abs(other - truth) >= np.abs(own - truth) / 2
+        off = np.abs(other - truth)
+        as_far = (off >= np.abs(own - truth) / 2) | ((off > 0) & (off >= np.abs(truth) / 2))
     return np.asarray(~np.isfinite(other) | (as_far & np.isfinite(own)))
 
 

@@ -52,6 +52,19 @@ def test_what_the_rule_alone_loses_is_not_shared_and_of_a_function_without_one_a
     assert shared(replace(both, floats=floats), EAGER, AUTO).all()
 
 
+def test_without_a_right_digit_none_is_better() -> None:
+    """However far off the rule is; but autodiff that has some digits left is."""
+    far, farther, near = (
+        lambda x, weight, f=factor: np.where(x == 2, f, 1.0) * slope(x, weight)
+        for factor in (1.75, 5.0, 1.25)
+    )
+    neither = measured(POINTS, np.square, slope, floats={CUSTOM: farther, AUTO: far})
+    row = neither.row(Probe(1, BASE))
+    assert shared(neither, EAGER, CUSTOM)[row]
+    better = measured(POINTS, np.square, slope, floats={CUSTOM: farther, AUTO: near})
+    assert not shared(better, EAGER, CUSTOM)[row]
+
+
 def test_a_grade_is_made_once() -> None:
     m = measured(POINTS, np.square, slope)
     assert grades(m, EAGER, CUSTOM) is grades(m, EAGER, CUSTOM)
