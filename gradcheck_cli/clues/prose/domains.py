@@ -216,6 +216,11 @@ _SPELLED_BOUND = re.compile(
     r"(?=\s*(?:[,;)]|\.(?:\s|$)|$|and\b|\s\([^()]*\)\s*(?:[.,;]|$)))",
     re.IGNORECASE,
 )
+# `1 or more`, at the end of a clause, too.
+_OR_BEYOND = re.compile(
+    rf"(?<![\w.])(?P<value>{_N}|zero) or (?P<more>more|greater|above|larger|higher|less|below|smaller|lower)(?=\s*(?:[,;)]|\.(?:\s|$)|$))",
+    re.IGNORECASE,
+)
 # `no larger than 1` is its opposite, `softer below 1` a case: such words before a bound make it none.
 _NO_BOUND = re.compile(
     r"\b(?:no|not|never|nor|or|rarely|usually|often|mostly|\w+er)\s+$", re.IGNORECASE
@@ -304,7 +309,7 @@ def _of_entry(text: str) -> str:
         if _BOTH.search(sentence):
             continue
         stop = _OTHERWISE.search(sentence)
-        kept = _SPELLED_BOUND.sub(_in_signs, sentence[: stop.start()] if stop else sentence)
+        kept = _with_signs(sentence[: stop.start()] if stop else sentence)
         found = _interval(kept) or _bound(_THING_FIRST.sub("", kept)) or _family(kept)
         if not found and _SHARE.search(kept) and not _NO_SHARE.search(text):
             found = "in [0, 1]"
@@ -362,12 +367,22 @@ def _number(text: str) -> str | None:
 
 def _bound(text: str) -> str:
     """`> 0` or `above 0`, right behind the name or a comma."""
-    text = _SPELLED_BOUND.sub(_in_signs, text)
+    text = _with_signs(text)
     match = re.search(rf"(?:^\W*|[,;(]\s*|{_MUST}|\bis\s+|\bare\s+|\bfloat\s+|\bvalues?\s+){_SIGN}\s*(?P<value>{_N})(?![\w.]*[\w(])", text)  # fmt: skip
     number = None if match is None else _number(match["value"])
     if match is None or number is None or "inf" in number:
         return ""
     return f"{match['sign'].replace('≥', '>=').replace('≤', '<=')} {number}"
+
+
+def _with_signs(text: str) -> str:
+    """The text with `> -1` for `above -1`, and `>= 1` for `1 or more`."""
+    return _OR_BEYOND.sub(_or_beyond, _SPELLED_BOUND.sub(_in_signs, text))
+
+
+def _or_beyond(said: re.Match[str]) -> str:
+    sign = "<=" if said["more"].lower() in ("less", "below", "smaller", "lower") else ">="
+    return f"{sign} {'0' if said['value'].lower() == 'zero' else said['value']}"
 
 
 def _in_signs(said: re.Match[str]) -> str:
@@ -385,7 +400,7 @@ def _family(text: str) -> str:
 def _of_mention(passage: Passage) -> str:
     """The domain where a sentence names the parameter: `for x > 0`, `|x| < 1`, `x must be positive`."""
     before, after = passage.before, passage.after
-    if described := _within_brackets(after) or _behind_brackets(after):
+    if described := _within_brackets(_with_signs(after)) or _behind_brackets(after):
         return described
     if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
         return ""
