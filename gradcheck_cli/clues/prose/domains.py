@@ -109,6 +109,10 @@ _FAMILIES = tuple(
             r"|\b(?:is|of) probabilities\b",
             "in [0, 1]",
         ),
+        (  # `[vocab] or None: fixed class weights`, of which a mean is taken
+            r"^\W*(?:(?:[\[(][^\[\]()]*[\])]|optional|or|none|fixed|per|the|an?|float\w*|tensor|array)\W+){0,6}(?:class|sample|example|instance|importance)[- ]weights?\b",
+            ">= 0",
+        ),
         (  # which is at least 1; of a count nobody means next to nothing
             r"\bstrictly between (?:0|zero) and (?:the|its)\b[^.;,()]{0,40}?\b(?:number|count)\b",
             "in [0.01, 0.99]",
