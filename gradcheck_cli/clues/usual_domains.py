@@ -44,6 +44,7 @@ _LOGARITHM = re.compile(
     r"|sharpness|stiffness|hardness|roughness|strength|spread|dispersion|curvature|thickness|resistivity|conductance|conductivity|capacity|length|height|distance|area"
     r"|duration|age|price|titre|tokens|heat|drag|momentum|force|power|energy|pressure|intensity|luminosity|brightness|modulus|exposure|gamma|zeta|prec)s?"
 )
+_DECIBELS = re.compile(r"(?:\w+_)?(?:db|dbm|dbfs|dbu|decibels?)")
 _LOGARITHM_OF_A_LETTER = re.compile(r"log_[ack]\d?")  # `log_A` has a model's probabilities
 # What such numbers are in models; a source that says `> 0` is believed to the last float.
 _OF_SHARES = "in (0, 1)"
@@ -90,6 +91,8 @@ def _clue(name: str, of_density: bool, quantizes: bool) -> Clue | None:
         return Clue(source, spec="f32[]", domain=_OF_WIDTHS)
     if _LOGARITHM.fullmatch(lowered) or _LOGARITHM_OF_A_LETTER.fullmatch(name):
         return Clue(source, domain="in [-20, 20]")
+    if _DECIBELS.fullmatch(lowered):
+        return Clue(source, domain="in [-200, 200]")
     if of_density and _POSITIVE_IN_DENSITIES.fullmatch(lowered):
         return Clue(source, domain=_OF_DENSITIES)
     if _POSITIVE.fullmatch(lowered) or (quantizes and _WIDTH.fullmatch(lowered)):
