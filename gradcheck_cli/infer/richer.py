@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,9 @@ _MOST_NUMBERS = 400  # in all arrays of a call
 _LONG = 64  # beside an axis longer than that two of each other one are enough
 _MOST_IN_BLOCKS = 2000  # where a kernel's blocks are large
 _LENGTHS = (24, 96, 384)  # until slices that begin late are in it
-_SHORT, _MORE = 5, 4
+_SHORT, _MORE = 5, 3
+_LONG_AXES = (5, 7, 11, 13)
+_BODY = "the body"  # how the source of a clue begins that the body gives
 _WIDER = 2  # by which an axis is longer at least
 _LONGER, _LATE = ", longer for a text that loops", ", longer for a slice that begins late"
 _PIECES = ", longer for a text that takes pieces"
@@ -62,9 +65,31 @@ def odd(signature: Signature, hints: Hints) -> Iterator[Signature]:
 
 
 def longer(signature: Signature, hints: Hints) -> Iterator[Signature]:
-    """For each short size the signature with all axes of that size a few longer: what a loop does late is seen."""
-    for other in _resized(signature, hints, lambda size: size + _MORE if size <= _SHORT else size):
+    """For each short size the signature with all axes of that size a few longer: what a loop does late is seen.
+
+    Sizes that the body asks for come first, for it may go along these axes.
+    """
+    taken = {n for leaf in signature.leaves for n in leaf.shape}
+
+    def more(size: int) -> int:
+        """A length into which nothing divides, and which no other axis has."""
+        odd = (n for n in _LONG_AXES if n >= size + _MORE and n not in taken)
+        return next(odd, size) if size <= _SHORT else size
+
+    for other in _resized(signature, hints, more, first=_asked_for(signature, hints)):
         yield _said(other, _LONGER)
+
+
+def _asked_for(signature: Signature, hints: Hints) -> set[int]:
+    """The sizes of the axes that the body gives a name: `steps = frames.shape[1]`."""
+    found: set[int] = set()
+    for leaf in signature.leaves:
+        for clue in hints.clues.get(leaf.path, ()):
+            if clue.source.startswith(_BODY):
+                ahead = zip(clue.first, leaf.shape, strict=False)
+                behind = zip(reversed(clue.last), reversed(leaf.shape), strict=False)
+                found |= {size for name, size in itertools.chain(ahead, behind) if name}
+    return found
 
 
 def over_blocks(signature: Signature, hints: Hints, cut: Cut) -> Iterator[Signature]:
@@ -128,13 +153,16 @@ def _said(signature: Signature, why: str) -> Signature:
 
 
 def _resized(
-    signature: Signature, hints: Hints, other: Callable[[int], int]
+    signature: Signature,
+    hints: Hints,
+    other: Callable[[int], int],
+    first: Collection[int] = (),
 ) -> Iterator[Signature]:
-    """For each free size that is another then, the signature with all axes of that size."""
+    """For each free size that is another then, the signature with all axes of that size; some sizes first."""
     sizes = dict.fromkeys(
         n for axes in _free_axes(signature, hints) for n in reversed(axes) if n > 1
     )
-    for size in sizes:
+    for size in sorted(sizes, key=lambda size: size not in first):
         yield from _at_once(signature, hints, _of_one(size, other))
 
 

@@ -109,7 +109,16 @@ def test_an_odd_axis_stays() -> None:
 def test_short_axes_are_made_a_few_longer() -> None:
     signature = Signature((("x", Leaf("x", (2, 7), "")), ("w", Leaf("w", (2,), ""))))
     shapes = [[leaf.shape for leaf in s.leaves] for s in longer(signature, NOTHING)]
-    assert shapes == [[(6, 7), (6,)]]
+    assert shapes == [[(5, 7), (5,)]]
+
+
+def test_the_axis_that_the_body_counts_is_made_longer_first_and_no_number_divides_it() -> None:
+    clue = Clue("the body `steps = x.shape[1]`", first=("", "steps"))
+    hints = replace(NOTHING, clues={"x": [clue]})
+    signature = Signature((("x", Leaf("x", (2, 4, 3), "")),))
+    first, *rest = ([leaf.shape for leaf in s.leaves] for s in longer(signature, hints))
+    assert first == [(2, 7, 3)]
+    assert rest == [[(2, 4, 7)], [(5, 4, 3)]]
 
 
 def test_arrays_of_more_than_the_page_of_devices_says_are_not_tried_over_blocks() -> None:
