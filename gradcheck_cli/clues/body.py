@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.clues.source_text import roles
-from gradcheck_cli.clues.source_text.divided_totals import divided_totals
 from gradcheck_cli.clues.source_text.expressions import Names
 from gradcheck_cli.clues.source_text.facts import Facts
 from gradcheck_cli.clues.source_text.nesting import Nesting, nestings_of
 from gradcheck_cli.clues.source_text.summary import summary
+from gradcheck_cli.clues.source_text.total_gradients import total_gradients
 from gradcheck_cli.clues.source_text.tree import Text, definition_text, text_of
 from gradcheck_cli.clues.source_text.values import Local, Value
 from gradcheck_cli.clues.source_text.walk import Walk
@@ -52,7 +52,7 @@ def _clues(
         reading.keep(roles.settings(primal, names))
         gives = reading.read(primal, roles.primal_names(primal, names))
         for inner in roles.rules_inside(gives):
-            _answers(reading, *reading.inside(primal, inner), names, own)
+            _answers(reading, primal, *reading.inside(primal, inner), names, own)
     texts = [text for text in map(text_of, rule) if text is not None and text != primal]
     residuals = None
     backward = []
@@ -66,12 +66,13 @@ def _clues(
     for text in backward:
         returned = reading.read(text, roles.backward_names(text, names, residuals))
         if not roles.takes_tangents(text):
-            _answers(reading, text, returned, names, own)
+            _answers(reading, primal, text, returned, names, own)
     return summary(reading.facts, {p.name: p.default for p in parameters})
 
 
 def _answers(
     reading: _Reading,
+    primal: Text | None,
     text: Text,
     returned: Sequence[Value],
     names: Sequence[str],
@@ -90,7 +91,7 @@ def _answers(
         reading.facts.answered(path, gradient)
     for path, gradient in roles.gradients(text, returned, names):
         reading.facts.returned(path, gradient)
-    for name in divided_totals(text, own):
+    for name in total_gradients(text, own, primal):
         reading.facts.single(name)
 
 

@@ -1,26 +1,39 @@
-"""Parameters that are single numbers by what the rule returns for them: `-(dz * z).sum() / noise`, a total divided by `noise` itself."""
+"""Parameters that are single numbers by what the rule returns for them: `-(dz * z).sum() / noise`, a total by `noise` itself.
+
+What has axes has no such gradient: each of its entries would get what all of them are worth together.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gradcheck_cli.clues.source_text.tree import LIBRARIES, Text, last_word
 
 _TOTALS = frozenset({"sum", "mean", "reduce_sum", "reduce_mean"})
+_ENTRY_BY_ENTRY = frozenset({"exp", "log", "sqrt", "square", "reciprocal", "abs", "tanh", "sigmoid", "softplus", "pow", "power"})  # fmt: skip
+_MOST_STEPS = 4  # from a local name to what it was made of
 
 
-def divided_totals(text: Text, names: Sequence[str]) -> Iterator[str]:
-    """The parameters of which each `return` of a rule's text, one entry for each, gives such a gradient."""
-    nodes = [node for statement in text.statements for node in ast.walk(statement)]
-    assigned = _assigned(nodes)
+def total_gradients(text: Text, names: Sequence[str], around: Text | None) -> Iterator[str]:
+    """The parameters of which each `return` of a rule's text, one entry for each, gives such a gradient.
+
+    `around` is the function that a rule may be defined in, and take what it has assigned from.
+    """
+    outer = {} if around is None else _assigned(_nodes(around))
+    nodes = _nodes(text)
+    assigned = {**outer, **_assigned(nodes)}
     rows = [n.value.elts for n in nodes if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]  # fmt: skip
     if not rows or any(len(row) != len(names) for row in rows):
         return
     for name, *gradients in zip(names, *rows, strict=True):
         whole = [assigned.get(g.id, g) if isinstance(g, ast.Name) else g for g in gradients]
-        if all(_is_divided_total(each, name) for each in whole):
+        if all(_is_total_by(each, name, assigned) for each in whole):
             yield name
+
+
+def _nodes(text: Text) -> list[ast.AST]:
+    return [node for statement in text.statements for node in ast.walk(statement)]
 
 
 def _assigned(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
@@ -35,32 +48,47 @@ def _assigned(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
-def _is_divided_total(node: ast.expr, name: str) -> bool:
+def _is_total_by(node: ast.expr, name: str, assigned: Mapping[str, ast.expr]) -> bool:
+    """Is it a total, by something that is made of the parameter alone, and by constants?"""
+    above, below = _factors(node)
+    rest = [f for f in (*above, *below) if not (_is_total(f) or _is_number(f))]
+    alone = all(_is_of(f, name, assigned, _MOST_STEPS) for f in rest)
+    return bool(rest) and alone and any(map(_is_total, above))
+
+
+def _is_of(node: ast.expr, name: str, assigned: Mapping[str, ast.expr], steps: int) -> bool:
+    """Is it made of the parameter, entry by entry, and of constants?"""
     match node:
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return _is_divided_total(inner, name)
-        case ast.BinOp(left=total, op=ast.Div(), right=by):
-            factors = list(_factors(total))
-            alone = all(_is_total(f) or isinstance(f, ast.Constant) for f in factors)
-            return _is_itself(by, name) and alone and any(map(_is_total, factors))
+        case ast.Name(id=own) if own == name:
+            return True
+        case ast.Name(id=local) if steps and local in assigned:
+            return _is_of(assigned[local], name, assigned, steps - 1)
+        case ast.UnaryOp(operand=inner):
+            return _is_of(inner, name, assigned, steps)
+        case ast.BinOp(left=left, right=right):
+            sides = [s for s in (left, right) if not _is_number(s)]
+            return bool(sides) and all(_is_of(s, name, assigned, steps) for s in sides)
+        case ast.Call(args=[inner], keywords=[]) if last_word(node.func) in _ENTRY_BY_ENTRY:
+            return _is_of(inner, name, assigned, steps)
     return False
 
 
-def _is_itself(node: ast.expr, name: str) -> bool:
-    """Is it the parameter, or a power of it?"""
-    base = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) else node
-    return isinstance(base, ast.Name) and base.id == name
+def _is_number(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(inner, ast.Constant)
 
 
-def _factors(node: ast.expr) -> Iterator[ast.expr]:
+def _factors(node: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
+    """The factors of a product, and those that it is divided by."""
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            yield from _factors(inner)
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            yield from _factors(left)
-            yield from _factors(right)
-        case _:
-            yield node
+            return _factors(inner)
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as op, right=right):
+            above, below = _factors(left)
+            other = _factors(right)
+            ours, theirs = other if isinstance(op, ast.Mult) else reversed(other)
+            return [*above, *ours], [*below, *theirs]
+    return [node], []
 
 
 def _is_total(node: ast.expr) -> bool:

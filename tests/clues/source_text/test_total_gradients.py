@@ -1,4 +1,4 @@
-"""A total divided by the parameter itself is the gradient of a single number."""
+"""A total, by what is made of the parameter alone, is the gradient of a single number."""
 
 from __future__ import annotations
 
@@ -22,6 +22,18 @@ def by_its_square(res, g):
     return g / noise, -2 * jnp.sum(g * score) / noise**2
 
 
+def by_what_it_is_in(res, g):
+    score, noise = res
+    scale = 0.5 * jnp.exp(-2.0 * noise)
+    return g / noise, jnp.sum(g * score * scale) * 2.0 * scale
+
+
+def by_what_holds_another(res, g):
+    score, noise = res
+    scale = 0.5 * jnp.exp(-2.0 * noise) * score
+    return g / noise, jnp.sum(g * score) * 2.0 * scale
+
+
 def by_each_of_its_own(res, g):
     score, noise = res
     return g / noise, -g * score / noise
@@ -42,12 +54,14 @@ def along_an_axis(res, g):
     [
         (by_a_total, 0),
         (by_its_square, 0),
+        (by_what_it_is_in, 0),
+        (by_what_holds_another, None),
         (by_each_of_its_own, None),
         (beside_another_array, None),
         (along_an_axis, None),
     ],
 )
-def test_a_total_divided_by_a_parameter_says_that_it_has_no_axes(backward, rank) -> None:
+def test_a_total_by_a_parameter_says_that_it_has_no_axes(backward, rank) -> None:
     found = read(likelihood, backward)
     assert (found["noise"].rank if "noise" in found else None) == rank
     assert found.get("score") is None or found["score"].rank is None
