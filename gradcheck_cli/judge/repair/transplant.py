@@ -25,6 +25,7 @@ from gradcheck_cli.judge.source.source_file import (
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 
 _COTANGENT = "ct"  # as a library spells it
+_OF_DEFJVPS = 3  # parameters of a rule of one argument: tangent, result, argument
 _VJP, _JVP, _TORCH = "custom_vjp", "custom_jvp", "Function"
 
 
@@ -158,8 +159,13 @@ def _of_torch(backward: Function, name: str, file: SourceFile) -> _Rule | None:
 
 
 def _of_jvp(rule: Function) -> _Rule | None:
-    """Primals and tangents, each unpacked into one name; the tangent is what the rule returns last."""
+    """Primals and tangents, each unpacked into one name; the tangent is what the rule returns last.
+
+    Of `defjvps` it is all that is returned: `lambda t, y, x: …`.
+    """
     own = [a.arg for a in rule.args.args]
+    if len(own) == _OF_DEFJVPS:
+        return _made(rule, own[0], own[2])
     if len(own) != 2:
         return None
     argument, tangent = (_only_part(rule, whole) for whole in own)

@@ -105,6 +105,12 @@ def test_a_rule_inside_the_function_sees_the_argument(
     assert found.text == f"{cotangent} * m.erf(x)"
 
 
+def test_a_rule_of_defjvps_takes_the_tangent_first_and_the_argument_last(tmp_path: Path) -> None:
+    source = f"{IMPORT}rule = lambda t, ans, z: t / (ans + z)\n"
+    _, after = planted(tmp_path, source, "rule", kind="custom_jvp")
+    assert "rule = lambda t, ans, z: t * m.erf(z)\n" in after
+
+
 @pytest.mark.parametrize(
     "unpacked", ["(v,), (dv,) = primals, tangents", "(v,) = primals\n    (dv,) = tangents"]
 )
