@@ -45,6 +45,9 @@ class _Rule:
     cotangent: str
     argument: str
     saving: Sequence[Edit] = ()
+    function: Function | None = (
+        None  # in which nothing else may be left that only the gradient read
+    )
 
 
 def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplant | None:
@@ -61,7 +64,11 @@ def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplan
     text = names.spelled(
         _renamed(stable.gradient, {_COTANGENT: rule.cotangent, learned[0]: rule.argument})
     )
-    edits = [file.edit(rule.gradient, text), *rule.saving, *names.imports]
+    # What goes comes before what is written in its place.
+    gone = (
+        [] if rule.function is None else _no_longer_read(rule.function, rule.gradient, text, file)
+    )
+    edits = [file.edit(rule.gradient, text), *gone, *rule.saving, *names.imports]
     return Transplant(text, edits) if file.parses_with(edits) and not names.lost else None
 
 
@@ -94,7 +101,24 @@ def _made(
         for whole in returned_by(rule, apart=False)
         for part in (whole.elts if isinstance(whole, (ast.Tuple, ast.List)) else [whole])
     ]
-    return _Rule(returned[0], cotangent, argument, saving) if len(returned) == 1 else None
+    if len(returned) != 1:
+        return None
+    return _Rule(returned[0], cotangent, argument, saving, rule)
+
+
+def _no_longer_read(
+    rule: Function, gradient: ast.expr, text: str, file: SourceFile
+) -> Iterator[Edit]:
+    """Without the lines that give a name to what only the gradient read, as it was."""
+    body = [] if isinstance(rule, ast.Lambda) else rule.body
+    needed = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    inside = {id(n) for n in ast.walk(gradient)}
+    outside = [n.id for n in ast.walk(rule) if isinstance(n, ast.Name) and id(n) not in inside]
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name not in needed:
+                if outside.count(name) == 1 and file.stands_alone(statement):
+                    yield file.without(statement)
 
 
 def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) -> _Rule | None:

@@ -50,6 +50,14 @@ def test_an_argument_that_is_not_kept_is_kept_beside_the_rest(tmp_path: Path) ->
     assert '    """The rule."""\n    e, x = e\n    return (g * m.erf(x),)\n' in after
 
 
+def test_what_only_the_old_gradient_read_goes(tmp_path: Path) -> None:
+    source = f"{IMPORT}def fwd(x, axis):\n    return m.exp(x), m.exp(x)\n\n\ndef bwd(y, g):\n    e = m.exp(y)\n    seen = m.sin(y)  # for the log\n    up = 2 * g\n    g = up\n    return (g * e / (1 + e),)\n"
+    _, after = planted(tmp_path, source, "bwd", "fwd")
+    assert after.endswith(
+        "def bwd(y, g):\n    y, x = y\n    seen = m.sin(y)  # for the log\n    up = 2 * g\n    g = up\n    return (g * m.erf(x),)\n"
+    )
+
+
 @pytest.mark.parametrize(
     "bwd",
     [
