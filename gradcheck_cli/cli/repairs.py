@@ -59,6 +59,7 @@ def write_repairs(
     if not changes and (more := _with_more(report, root, unsafe=unsafe)):
         _say(f"nothing repaired{more}")
     kept: dict[str, Result] = {}  # the run of each file as it is now
+    refused: set[str] = set()  # the findings whose repairs did no good
     for _ in range(_ROUNDS):
         if not changes:
             break
@@ -73,7 +74,9 @@ def write_repairs(
         _say_what_was_mended(mended)
         # What hid behind a fault that is gone shows only now.
         done = {change.display for change in mended.kept}
-        changes = [c for c in repairs(report, root, unsafe=unsafe) if c.display in done]
+        refused |= {f.fingerprint for change in mended.put_back for f in change.repaired}
+        again_ = repairs(report, root, unsafe=unsafe, without=refused)
+        changes = [change for change in again_ if change.display in done]
     unused = [item for item in result.unused if item.path not in kept]
     unused += [item for path, run in kept.items() for item in run.unused if item.path == path]
     if removed := without_unused(unused, root):

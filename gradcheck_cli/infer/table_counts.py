@@ -21,7 +21,7 @@ def counts(holes: Sequence[Hole], shapes: Sequence[tuple[int, ...]], usual: int)
             least = 2 * usual - 1  # so that not all that are not 0 are the same
         if hole.distinct and axis is None:
             least = _room(shape, holes, shapes) or usual
-        high = int(below) if _is_number(below) else _end(below, named)
+        high = _end(below, named)
         count = least if high is None else max(high - hole.least, 1)
         in_pairs = hole.distinct and axis is not None
         below_each.append(_shortest(count, holes, shapes) if in_pairs else count)
@@ -89,9 +89,10 @@ def totals(
 
 
 def _end(below: str, named: Mapping[str, int]) -> int | None:
-    """An axis by its name, or one more: `n+1` of what counts up to n."""
+    """A number, an axis by its name, or one more: `n+1` of what counts up to n."""
     name = below.removesuffix(_MORE)
-    return named[name] + (name != below) if name in named else None
+    size = int(name) if _is_number(name) else named.get(name)
+    return None if size is None else size + (name != below)
 
 
 def _is_number(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from gradcheck_cli.infer.objects import MADE_UP
 from gradcheck_cli.infer.others import OPEN, chooses
 from gradcheck_cli.infer.template import Template, template
 from gradcheck_cli.inputs.ends import are_crossed
-from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
+from gradcheck_cli.inputs.signature import OMITTED, Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Rejected, RuleError
 
@@ -63,14 +64,16 @@ class Trial:
         sizes = {size for leaf in signature.leaves for size in leaf.shape}
         before = dict(signature.arguments)
         for name, value in changed.items():
-            size = getattr(before.get(name), "value", None)
+            here = before.get(name)
+            size = self.defaults.get(name) if here is OMITTED else getattr(here, "value", None)
             is_one = type(value) is Fixed and type(value.value) is int and value.value == 1
             if is_one and type(size) is int and 1 < size in sizes:
                 longer = Fixed(size + 1, str(size + 1), value.source)
                 try:
                     fitted(self.gradient, signature.with_argument(name, longer), self.dtype)
-                except Rejected:
-                    return True
+                except Rejected as refusal:  # does it say that these two do not fit?
+                    told = set(re.findall(r"\d+", str(refusal)))
+                    return told >= {str(size), str(size + 1)}
                 except RuleError:
                     return False
         return False

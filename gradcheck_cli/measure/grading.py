@@ -26,6 +26,8 @@ from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 Array = np.ndarray[Any, Any]
 
+_MUCH = 16  # times as far off as what has no right digit either
+
 
 @derived
 def grades(m: Measurements, mode: str, who: str) -> Grades:
@@ -70,7 +72,7 @@ def shared(m: Measurements, mode: str, who: str) -> Array:
 def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
     """Rows in which the same component is as bad by the rule as by autodiff; all, where there is no rule, nor one inside.
 
-    Without a right digit in either, none is better.
+    Without a right digit in either, none is much better.
     """
     floats = m.floats[mode]
     if floats.auto is None or floats.custom is None:
@@ -81,8 +83,9 @@ def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
     own, other = (custom, auto) if who == CUSTOM else (auto, custom)
     truth = m.reference.middle(GRADIENTS)[rows, at]
     with np.errstate(all="ignore"):
-        off = np.abs(other - truth)
-        as_far = (off >= np.abs(own - truth) / 2) | ((off > 0) & (off >= np.abs(truth) / 2))
+        off, ours = np.abs(other - truth), np.abs(own - truth)
+        lost = (truth != 0) & (off >= np.abs(truth) / 2)
+        as_far = (off >= ours / 2) | (lost & (off >= ours / _MUCH))
     return np.asarray(~np.isfinite(other) | (as_far & np.isfinite(own)))
 
 

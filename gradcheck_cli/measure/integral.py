@@ -64,7 +64,7 @@ class ThirdOpinion:
     @property
     def settles(self) -> bool:
         """Does the residual stay where it is as v grows, as an iteration's tolerance does?"""
-        enough = len(self.residuals) >= 3 and math.isfinite(self.residuals[-1])
+        enough = len(self.residuals) >= 3 and all(map(math.isfinite, self.residuals))
         return enough and self.residuals[-1] <= GROWTH.value * self.residuals[0]
 
     @property
@@ -220,6 +220,8 @@ def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -
         return Opinion.RIGHT  # further off is another place, or it bends too much for the nodes
     if all(map(math.isinf, residuals)):
         return Opinion.WRONG  # beyond what any float holds, where the function changes by a number
+    if any(map(math.isinf, residuals)):
+        return Opinion.OPEN
     over = _off(residuals, changes, eps)
     first, last = residuals[0], residuals[-1]
     grown = last > GROWTH.value * first if first > 0 else last > 0

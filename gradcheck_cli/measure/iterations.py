@@ -19,7 +19,7 @@ from gradcheck_cli.measure.measurements import Rows
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
 from gradcheck_cli.reals.facts import LOOPS, OPEN_LOOPS
 from gradcheck_cli.subject.protocol import Subject
-from gradcheck_cli.subject.results import Array, Limits, Reached
+from gradcheck_cli.subject.results import Array, Limits, Reached, picked
 
 _NEARLY_ALL = 0.9
 
@@ -116,7 +116,9 @@ def _ends_somewhere(values: Settled, rows: Rows) -> Array:
 
     That of an iteration which wanders about for ever may be a number by chance, as on a stretch where each trip takes one off.
     """
-    weighed = columns(rows.cotangents, rows.count) != 0
+    sample = rows.subject.sample
+    judged = rows.cotangents if sample is None else picked(rows.cotangents, sample.outputs)
+    weighed = columns(judged, rows.count) != 0
     return np.asarray((values.are | ~weighed).all(axis=1))
 
 

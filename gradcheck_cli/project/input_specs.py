@@ -216,7 +216,9 @@ def _bounds(text: str, at: int, domain: str, sizes: dict[str, int]) -> Bounds | 
         return Bounds(high=value, high_open=sign == "<", text=domain)
     families = ", ".join(FAMILIES)
     raise _error(
-        text, at, f"`{domain}`: write `in [0, 1]`, `> 0`, `in 0..n`, or in one of {families}"
+        text,
+        at,
+        f"`{domain}`: write `in [0, 1]`, `> 0`, `in 0..n`, `in 1..n+1`, or in one of {families}",
     )
 
 

@@ -54,6 +54,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
     patterns: list[str] = []  # of the linter: `log(1 + exp(x)) if grows(x)`
     gradient_only: bool = False  # the value is fine, so only code that is differentiated is meant
     digits: bool = False  # it costs digits of float32, which float64 has to spare
+    keeps_range: bool = False  # what it writes keeps the range, and no digit more
     at_zero: bool = False  # it fails at zero alone, which a comparison before it may keep away
     only_in: list[str] = []  # frameworks by their modules; empty: all
     proof: list[Proof] = []

@@ -30,8 +30,10 @@ class Mended:
     changed_meanwhile: Sequence[Change] = ()
 
 
-def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
-    """The files that the repairs of the report's errors and warnings change.
+def repairs(
+    report: Report, root: Path, *, unsafe: bool, without: Collection[str] = ()
+) -> Iterator[Change]:
+    """The files that the repairs of the report's errors and warnings change; but for findings `without`, by fingerprint.
 
     What stands under a comment that could not be read is left alone: it may be meant.
     """
@@ -42,6 +44,7 @@ def repairs(report: Report, root: Path, *, unsafe: bool) -> Iterator[Change]:
         owner = finding.gradient_index
         at_home = owner is None or report.gradients[owner].path == finding.path
         wanted = grave and at_home and owner not in unread and (unsafe or finding.fix_is_safe)
+        wanted = wanted and finding.fingerprint not in without
         if finding.edits and wanted:
             by_path[finding.path].append(finding)
     for display, findings in by_path.items():

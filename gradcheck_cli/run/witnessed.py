@@ -133,18 +133,12 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
         same = finding.edits and finding.fix == told.fix
         return replace(finding, edits=[*finding.edits, *new]) if same else finding
     known = replace(finding, pattern=told.rule)
-    if _is_no_cure(told, finding):
+    if new and find(told.rule).keeps_range and finding.rule in _IMPRECISE:  # it is no cure
         return known if finding.edits else replace(known, help=told.help)
     # A correction of the run's own stays: it is proved for the rule as it is, and says where it is to be written.
     if not new or (finding.edits and not _is_mended_at_its_cause(finding, told)):
         return known
     return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
-
-
-def _is_no_cure(told: Finding, finding: Finding) -> bool:
-    """Keeps what it writes only the range, where digits are lost?"""
-    about_range = not told.fix_is_safe and not find(told.rule).digits
-    return about_range and finding.rule in _IMPRECISE
 
 
 def _is_mended_at_its_cause(finding: Finding, told: Finding) -> bool:
@@ -153,7 +147,8 @@ def _is_mended_at_its_cause(finding: Finding, told: Finding) -> bool:
     A rule that takes its residuals from an unstable function is right as it stands.
     """
     line = finding.cause.line if finding.cause is not None else None
-    return line is not None and _changes(told, line) and not _changes(finding, line)
+    at_cause = line is not None and _changes(told, line) and not _changes(finding, line)
+    return at_cause and (told.fix_is_safe or not finding.fix_is_safe)
 
 
 def _changes(finding: Finding, line: int) -> bool:

@@ -57,7 +57,7 @@ class Reached:
 
     def sampled(self, sample: Sample) -> Reached:
         """The components that are judged, each output's and each argument's in a line."""
-        return Reached(_picked(self.values, sample.outputs), _picked(self.gradients, sample.leaves))
+        return Reached(picked(self.values, sample.outputs), picked(self.gradients, sample.leaves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class Limits:
         return Limits((near, far), (rule_near, rule_far))
 
 
-def _picked(arrays: Sequence[Array], places: Sequence[Array]) -> list[Array]:
+def picked(arrays: Sequence[Array], places: Sequence[Array]) -> list[Array]:
+    """The elements at these places of each array, rows first."""
     return [a.reshape(len(a), -1)[:, p] for a, p in zip(arrays, places, strict=True)]
 
 

@@ -92,6 +92,7 @@ EXPRESSIONS = {
     "jnp.array([[0, 1], [-100, -100]])": "i32[d2 d2] in 0..d2",
     "jnp.array([0, -1, 1])": "i32[3] in -1..2",
     "jnp.array([-20, 0, 30])": "i32[3] in -20..31",
+    "jnp.array([2, -10, 1])": "i32[3] in -10..3",
     "jnp.array([True, False])": "bool[d2]",
     "torch.tensor(0.5)": "f32[]",
     "torch.tensor([1, 2], dtype=torch.float32)": "f32[d2]",

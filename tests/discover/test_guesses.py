@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from gradcheck_cli.discover.guesses import documented, guesses
+from gradcheck_cli.discover.guesses import _stated_arrays, documented, guesses
 
 
 def first(function: Callable[..., Any], functions: Any = (np.tanh,)) -> list[Any]:
@@ -331,6 +331,17 @@ def test_a_kind_of_array_is_said_before_its_shape() -> None:
     codes, scale = first(looked_up)
     assert (codes.shape, codes.dtype) == ((4, 3), np.int32)
     assert (scale.shape, scale.dtype) == ((3,), np.float32)
+
+
+def remarked(a, b, c):
+    """a is a matrix (symmetric), b is a table (rows, places) of token ids, and c is the vector (optional)."""
+    return a, b, c
+
+
+def test_a_remark_in_brackets_is_no_shape() -> None:
+    found = _stated_arrays(remarked, ["a", "b", "c"])
+    assert list(found) == ["b"]
+    assert found["b"][0].dtype == np.int32
 
 
 def test_what_is_the_matrix_of_a_shape_has_that_shape() -> None:

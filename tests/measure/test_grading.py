@@ -61,6 +61,8 @@ def test_without_a_right_digit_none_is_better() -> None:
     neither = measured(POINTS, np.square, slope, floats={CUSTOM: farther, AUTO: far})
     row = neither.row(Probe(1, BASE))
     assert shared(neither, EAGER, CUSTOM)[row]
+    much = measured(POINTS, np.square, slope, floats={CUSTOM: lambda x, w: np.where(x == 2, 1e6, 1.0) * slope(x, w), AUTO: far})  # fmt: skip
+    assert not shared(much, EAGER, CUSTOM)[row]
     better = measured(POINTS, np.square, slope, floats={CUSTOM: farther, AUTO: near})
     assert not shared(better, EAGER, CUSTOM)[row]
 

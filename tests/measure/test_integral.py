@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradcheck_cli.measure.integral import SURELY_WRONG, Opinion, by_integral, third_opinion
+from gradcheck_cli.measure.integral import (
+    SURELY_WRONG,
+    Opinion,
+    ThirdOpinion,
+    _opinion,
+    by_integral,
+    third_opinion,
+)
 from gradcheck_cli.reals.balls.balls import exact
 from gradcheck_cli.subject.results import Sample
 from tests.support import Function, Numbers, Rule, measured
@@ -43,6 +51,12 @@ def test_a_rule_that_is_off_by_a_factor_is_wrong(factor: float) -> None:
 def test_what_no_float_holds_is_wrong_where_the_function_changes_by_a_number() -> None:
     """As an exponential of a cost of ways that are not there, of which a wrong sign makes them likely."""
     assert of(np.sin, lambda x, weight: weight * exact(np.full(x.shape, 1e300)) * exact(np.full(x.shape, 1e300))) is Opinion.WRONG  # fmt: skip
+
+
+def test_what_no_float_holds_on_some_segments_alone_is_left_open() -> None:
+    for residuals in ([math.inf, math.inf, 5.0], [math.inf, 3.0, 3.0], [1.0, 1.0, math.inf]):
+        assert _opinion(residuals, [1.0] * 3, 2.0**-23) is Opinion.OPEN
+        assert not ThirdOpinion(Opinion.OPEN, tuple(residuals)).settles
 
 
 def test_a_step_function_is_told_from_a_wrong_rule() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats
 from gradcheck_cli.measure.formula_gap import comparison
+from gradcheck_cli.measure.iterations import Settled, _ends_somewhere
 from gradcheck_cli.measure.states import OUTSIDE, REGULAR
+from gradcheck_cli.subject.results import Sample
 from tests.traced import ruled, traced
 
 POINTS = [2.0, 3.0, 0.5, -1.5]
@@ -63,6 +67,19 @@ def test_what_goes_on_for_ever_has_no_derivative_of_its_limit_either() -> None:
     assert (m.reference.states(VALUES)[negative] == OUTSIDE).all()
     assert (m.reference.states(GRADIENTS)[negative] == OUTSIDE).all()
     assert not comparison(m).differs.any()
+
+
+def test_of_a_sample_the_values_that_are_judged_have_to_settle() -> None:
+    settled = Settled(np.zeros((2, 2)), np.array([[True, False], [True, True]]))
+    places = (np.array([1, 3]),)
+    rows: Any = SimpleNamespace(
+        count=2,
+        cotangents=[np.array([[1.0, 0.0, 1.0, 0.0], [1.0, 2.0, 3.0, 4.0]])],
+        subject=SimpleNamespace(sample=Sample(places, ())),
+    )
+    assert _ends_somewhere(settled, rows).tolist() == [True, True]  # the other has no weight
+    rows.cotangents[0][0, 3] = 1.0
+    assert _ends_somewhere(settled, rows).tolist() == [False, True]
 
 
 def test_far_from_the_limit_the_rule_of_the_limit_is_admitted() -> None:

@@ -41,6 +41,8 @@ def test_counts_go_up_to_the_size_of_an_axis() -> None:
     assert isinstance(lengths, ArraySpec)
     assert lengths.bounds is not None
     assert lengths.bounds.wholes == (1, x.shape[1])
+    with pytest.raises(SpecError, match=r"in 1\.\.n\+1"):
+        parse("x=f32[b t], lengths=i32[b] in 1..t+2")
 
 
 def test_trees_share_dimensions_with_the_rest() -> None:

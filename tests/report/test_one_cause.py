@@ -21,6 +21,9 @@ def overflow(line: int) -> Cause:
     return Cause(line=line, column=1, expression="exp(x)", text="overflows", path="a.py")
 
 
+EDITS = [Edit(line=3, column=1, end_line=3, end_column=4, text="y")]
+
+
 def rules(*blocks: Any) -> list[tuple[str, list[str]]]:
     return [(leader.rule, [f.rule for f in too]) for leader, too in with_followers(blocks)]
 
@@ -31,6 +34,7 @@ def rules(*blocks: Any) -> list[tuple[str, list[str]]]:
         ({"cause": overflow(3)}, {"cause": overflow(3), "witness": at(7.0)}),
         ({"witness": at(100.0)}, {"witness": at(100.0)}),
         ({"fix": "jax.nn.softplus(x)"}, {"fix": "jax.nn.softplus(x)"}),
+        ({"cause": overflow(3), "edits": EDITS}, {"cause": overflow(3), "edits": EDITS}),
     ],
 )
 def test_value_and_gradient_of_one_cause(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -52,6 +56,14 @@ def test_value_and_gradient_of_one_cause(one: dict[str, Any], other: dict[str, A
 def test_others_have_a_block_each(one: dict[str, Any], other: dict[str, Any]) -> None:
     gradient, value = finding("non-finite-gradient", **one), finding("non-finite-value", **other)
     assert rules(gradient, value) == [("non-finite-gradient", []), ("non-finite-value", [])]
+
+
+def test_what_one_change_mends_is_told_in_one_block_whatever_rule_it_breaks() -> None:
+    infinite, digits = (
+        finding(f"{rule}-value", edits=EDITS, severity=Severity.ERROR)
+        for rule in ("non-finite", "imprecise")
+    )
+    assert rules(infinite, digits) == [("non-finite-value", ["imprecise-value"])]
 
 
 def test_other_rules_are_never_one() -> None:

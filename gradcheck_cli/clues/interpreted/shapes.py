@@ -20,7 +20,7 @@ from gradcheck_cli.clues.interpreted.values import (
 )
 
 MOST_RANK = 6
-_FAR_BELOW = -9  # what is nearer to zero may be an offset
+_MARKS = (-99, -100, -255, -999, -1000, -9999)  # what labels hold that are left out
 _SAYS_SHAPE = re.compile(r".*shapes?|sizes?|(.*_)?dims")  # such a parameter is one size or several
 
 
@@ -78,14 +78,11 @@ def stacked(rows: Sequence[Array]) -> Array | None:
 
 
 def _without_mark(spans: Sequence[Range]) -> Sequence[Range]:
-    """The ranges without a number far below zero that stands for no place: `[3, -100, 4]`."""
+    """The ranges without what stands for no place by habit: `[3, -100, 4]`."""
     places = [span for span in spans if span.low >= 0]
     below = {(span.low, span.high) for span in spans if span.low < 0}
-    if not places or len(below) != 1:
-        return spans
-    low, high = below.pop()
-    is_far = low <= min(_FAR_BELOW, -2 * max(span.high for span in places))
-    return places if low == high and is_far else spans
+    is_mark = len(below) == 1 and below <= {(mark, mark) for mark in _MARKS}
+    return places if places and is_mark else spans
 
 
 def broadcast(a: Shape, b: Shape) -> Shape | None:

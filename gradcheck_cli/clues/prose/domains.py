@@ -110,11 +110,11 @@ _FAMILIES = tuple(
             "in [0, 1]",
         ),
         (  # `[vocab] or None: fixed class weights`, of which a mean is taken
-            r"^\W*(?:(?:[\[(][^\[\]()]*[\])]|optional|or|none|fixed|per|the|an?|float\w*|tensor|array)\W+){0,6}(?:class|sample|example|instance|importance)[- ]weights?\b",
+            r"^\W*(?:(?:[\[(][^\[\]()]*[\])]|optional|or|none|fixed|per|the|an?|float\w*|tensor|array)\W+){0,6}(?:class|sample|example|instance|importance)[- ]weights?(?=\s*(?:[,.;]|$))",
             ">= 0",
         ),
         (  # which is at least 1; of a count nobody means next to nothing
-            r"\bstrictly between (?:0|zero) and (?:the|its)\b[^.;,()]{0,40}?\b(?:number|count)\b",
+            r"\b(?:real|float\w*)\b[^.;()]{0,40}?\bstrictly between (?:0|zero) and (?:the|its)\s+(?:[a-z]+'s\s+)?(?:number|count) of\b",
             "in [0.01, 0.99]",
         ),
         (rf"{_AT_START}{_ADVERB}non-?negative\b{_END}|{_MUST}{_ADVERB}non-?negative\b", ">= 0"),

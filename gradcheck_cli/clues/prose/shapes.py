@@ -142,7 +142,7 @@ _SPACE = re.compile(
     r"(?P<dims>\((?:[^()]*)\)|[\w ×x*]+)\}?"
 )
 # Words between a name and its shape in a sentence.
-_GLUE = r"(?:\s|,|:|-|either|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integers?|bool(?:ean)?s?|u?ints?\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
+_GLUE = r"(?:\s|,|:|-|either|(?:strictly\s+)?(?:positive|non-?negative|nonzero|finite)(?:\s+and\b)?|is|are|be|has|have|having|with|of|an?|the|both|each|all|some|real|input|output|integers?|booleans?|bool|u?int\d*|float\w*|jnp\.|jax\.|np\.|torch\.|tf\.|" + _NOUN + r")*"  # fmt: skip
 # `the edge lists [E]`: one axis, right behind what it is of.
 _ONE_LETTER, _NOUN_LAST = re.compile(r"\[[A-Z]\]"), re.compile(_NOUN + r"\s*$")
 # `limits [S, 2] and ends [2]`: behind a shape with several axes, in a list.

@@ -242,7 +242,8 @@ class _Sketch:
                 return f"in {self._least_mark}..{text}"
         along = next(filter(None, map(self._text, self.about.counted)), "")
         if along and (kind is Kind.INTEGERS or (kind is Kind.NOTHING and self.about.constant)):
-            return f"in {1 + min(0, self._least_mark)}..{along}+1"
+            least = min([1, *(mark for mark in self._all_marks if mark >= -1)])
+            return f"in {least}..{along}+1"  # from 1, but for what the text itself asks about
         domains = [*self.about.domains, *([self._marks] if kind is Kind.INTEGERS else [])]
         return domains[0] if domains else self._interval()
 

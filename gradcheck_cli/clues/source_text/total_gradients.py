@@ -1,6 +1,7 @@
 """Parameters that are single numbers by what the rule returns for them: `-(dz * z).sum() / noise`, a total by `noise` itself.
 
-What has axes has no such gradient: each of its entries would get what all of them are worth together.
+Each entry of what has axes would get what all of them are worth together: so it is where the function reduces the
+parameter itself, as the square of a norm, and nowhere else.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from gradcheck_cli.clues.source_text.tree import LIBRARIES, Text, last_word
 
 _TOTALS = frozenset({"sum", "mean", "reduce_sum", "reduce_mean"})
 _ENTRY_BY_ENTRY = frozenset({"exp", "log", "sqrt", "square", "reciprocal", "abs", "tanh", "sigmoid", "softplus", "pow", "power"})  # fmt: skip
+_REDUCES = _TOTALS | {"norm", "vector_norm", "prod", "reduce_prod", "logsumexp", "reduce_logsumexp", "dot", "vdot", "inner", "matmul", "einsum", "softmax", "var", "std"}  # fmt: skip
 _MOST_STEPS = 4  # from a local name to what it was made of
 
 
@@ -20,7 +22,8 @@ def total_gradients(text: Text, names: Sequence[str], around: Text | None) -> It
 
     `around` is the function that a rule may be defined in, and take what it has assigned from.
     """
-    outer = {} if around is None else _assigned(_nodes(around))
+    function = [] if around is None else _nodes(around)
+    outer = _assigned(function)
     nodes = _nodes(text)
     assigned = {**outer, **_assigned(nodes)}
     rows = [n.value.elts for n in nodes if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]  # fmt: skip
@@ -28,7 +31,8 @@ def total_gradients(text: Text, names: Sequence[str], around: Text | None) -> It
         return
     for name, *gradients in zip(names, *rows, strict=True):
         whole = [assigned.get(g.id, g) if isinstance(g, ast.Name) else g for g in gradients]
-        if all(_is_total_by(each, name, assigned) for each in whole):
+        total = all(_is_total_by(each, name, assigned) for each in whole)
+        if total and not any(_reduces(node, name, outer) for node in function):
             yield name
 
 
@@ -71,6 +75,18 @@ def _is_of(node: ast.expr, name: str, assigned: Mapping[str, ast.expr], steps: i
         case ast.Call(args=[inner], keywords=[]) if last_word(node.func) in _ENTRY_BY_ENTRY:
             return _is_of(inner, name, assigned, steps)
     return False
+
+
+def _reduces(node: ast.AST, name: str, assigned: Mapping[str, ast.expr]) -> bool:
+    """Does it add up, or multiply with others, what is made of the parameter alone?"""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        sides = [node.left, node.right]
+    elif isinstance(node, ast.Call) and last_word(node.func) in _REDUCES:
+        method = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        sides = [*node.args, *method]
+    else:
+        return False
+    return any(_is_of(side, name, assigned, _MOST_STEPS) for side in sides)
 
 
 def _is_number(node: ast.expr) -> bool:

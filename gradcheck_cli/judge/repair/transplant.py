@@ -112,13 +112,24 @@ def _no_longer_read(
     """Without the lines that give a name to what only the gradient read, as it was."""
     body = [] if isinstance(rule, ast.Lambda) else rule.body
     needed = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-    inside = {id(n) for n in ast.walk(gradient)}
+    inside = {id(n): n.id for n in ast.walk(gradient) if isinstance(n, ast.Name)}
+    shared = {
+        n for s in ast.walk(rule) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names
+    }
+    lost = set(inside.values()) - needed - shared
     outside = [n.id for n in ast.walk(rule) if isinstance(n, ast.Name) and id(n) not in inside]
     for statement in body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)]) if name not in needed:
-                if outside.count(name) == 1 and file.stands_alone(statement):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in lost:
+                once = outside.count(name) == 1 and file.stands_alone(statement)
+                if once and not _may_do_more(value):
                     yield file.without(statement)
+
+
+def _may_do_more(value: ast.expr) -> bool:
+    """Does it call a function by its bare name? That may do more than give a number; what a library or an array has does not."""
+    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
+    return any(not isinstance(call.func, ast.Attribute) for call in calls)
 
 
 def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) -> _Rule | None:

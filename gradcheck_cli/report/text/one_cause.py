@@ -34,11 +34,13 @@ def _followers(findings: Sequence[Finding]) -> dict[int, Finding]:
     for finding in findings:
         by_repair.setdefault(_repair(finding), finding)
         by_rule.setdefault(finding.rule, []).append(finding)
-    found = {}
+    found: dict[int, Finding] = {}
     for finding in findings:
-        first = by_repair[_repair(finding)] if finding.edits else finding
-        leader = first if first is not finding else _leader(finding, by_rule)
-        if leader is not None:
+        leader = _leader(finding, by_rule) or (
+            by_repair[_repair(finding)] if finding.edits else None
+        )
+        # Nothing leads what it is told by itself.
+        if leader is not None and _first(leader, found) is not finding:
             found[id(finding)] = leader
     return found
 

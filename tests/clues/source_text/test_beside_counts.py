@@ -70,6 +70,31 @@ def rule(kept, g):
     return g, None
 
 
+def asks_for_none(x, counts):
+    steps = x.shape[1]
+    none = counts == 0
+    return jnp.where((jnp.arange(steps)[None, :] < counts[:, None]) & ~none[:, None], x, 0.0)
+
+
+def one_hot(x, counts):
+    classes = x.shape[1]
+    return jnp.where(jnp.arange(classes)[None, :] == counts[:, None], x, 0.0)
+
+
+def offsets(x, counts):
+    steps = x.shape[1]
+    return jnp.where(jnp.arange(steps)[None, :] >= counts[:, None], x, 0.0)
+
+
+def test_counts_begin_at_none_where_the_text_asks_for_it() -> None:
+    assert read(asks_for_none, rule)["counts"].domain == "in 0..steps+1"
+
+
+@pytest.mark.parametrize("function", [one_hot, offsets])
+def test_labels_and_offsets_are_no_counts(function: Any) -> None:
+    assert "+1" not in read(function, rule)["counts"].domain
+
+
 @pytest.mark.parametrize("function", [in_turns, at_once])
 def test_what_turns_are_compared_with_counts_up_to_the_whole_axis(function: Any) -> None:
     found = read(function, rule)

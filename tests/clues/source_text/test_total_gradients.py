@@ -67,6 +67,17 @@ def test_a_total_by_a_parameter_says_that_it_has_no_axes(backward, rank) -> None
     assert found.get("score") is None or found["score"].rank is None
 
 
+def test_what_the_function_adds_up_by_itself_may_have_axes() -> None:
+    def squared(score, noise):
+        return jnp.sum(score) * jnp.sum(noise**2)
+
+    def by_twice_itself(res, g):
+        score, noise = res
+        return g * jnp.sum(noise**2), jnp.sum(g * score) * 2 * noise
+
+    assert "noise" not in read(squared, by_twice_itself)
+
+
 def test_what_is_indexed_has_axes_all_the_same() -> None:
     def indexed(score, noise):
         return jnp.sum(score / noise[:, None])
