@@ -18,7 +18,7 @@ from gradcheck_cli.report.closing import count
 from gradcheck_cli.run.change import Change
 from gradcheck_cli.run.exit_code import INTERRUPTED
 from gradcheck_cli.run.ignoring import ignoring
-from gradcheck_cli.run.mending import Mended, mend, repairs
+from gradcheck_cli.run.mending import Mended, Written, mend, repairs, written
 from gradcheck_cli.run.result import Result
 from gradcheck_cli.run.session import Session
 
@@ -59,7 +59,7 @@ def write_repairs(
     if not changes and (more := _with_more(report, root, unsafe=unsafe)):
         _say(f"nothing repaired{more}")
     kept: dict[str, Result] = {}  # the run of each file as it is now
-    refused: set[str] = set()  # the findings whose repairs did no good
+    refused: set[Written] = set()  # the repairs that did no good
     for _ in range(_ROUNDS):
         if not changes:
             break
@@ -74,7 +74,7 @@ def write_repairs(
         _say_what_was_mended(mended)
         # What hid behind a fault that is gone shows only now.
         done = {change.display for change in mended.kept}
-        refused |= {f.fingerprint for change in mended.put_back for f in change.repaired}
+        refused |= {written(f) for change in mended.put_back for f in change.repaired}
         again_ = repairs(report, root, unsafe=unsafe, without=refused)
         changes = [change for change in again_ if change.display in done]
     unused = [item for item in result.unused if item.path not in kept]

@@ -49,7 +49,7 @@ _OF_A_WHOLE = r"(?<=s)`*\s+of\s+(?:the|an?|each)\s+[a-z]+\s+\[(?=[^\[\]]*[A-Z\d]
 # `adjacency` is the symmetric (n, n) matrix of counts.
 _IS_AN_ARRAY = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?:[a-z-]+\s+){0,3}?[\[(](?P<dims>[^\W\d]\w*(?:,\s*\w+)+)[\])](?P<more>\s+(?:[a-z-]+\s+)?(?:array|tensor|matrix|table|mask|grid)\b[^.;\n]*)"
 # ``codes`` is an integer table (vocabulary, M).
-_IS_OF_A_KIND = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?P<more>(?:[a-z-]+\s+){0,3}?(?:array|tensor|matrix|table|mask|grid|vector)s?)(?:\s+of\s+shape)?,?\s+`*[\[(](?P<dims>[^\W\d]\w*(?:(?:,\s*\w+)+,?|,))[\])](?P<behind>[^.;\n]*)"
+_IS_OF_A_KIND = r"`*\s+(?:is|are)\s+(?:an?|the)\s+(?P<more>(?:[a-z-]+\s+){0,3}?(?:array|tensor|matrix|table|mask|grid|vector)s?)(?:\s+of\s+shape)?,?\s+`*[\[(](?P<dims>[^\W\d]\w*(?:(?:,\s*\w+)+,?|,))[\])](?P<behind>\s+(?:of|holding)\s+(?:[a-z-]+\s+){0,2}(?:ids|indices|indexes|integers|ints)\b)?"
 # `sharers: lines x people, true where …`: plurals, and an array is made of it.
 _CROSSED = r"`*\s*:\s*`*(?P<dims>[a-z_]+s\s+(?:x|×|by)\s+(?:[a-z_]+s|people))`*(?=\s*[,.;(\n]|\s*$)"
 # `the entry of each receipt line`, beside an array whose axis is called so.

@@ -220,8 +220,9 @@ def _opinion(residuals: Sequence[float], changes: Sequence[float], eps: float) -
         return Opinion.RIGHT  # further off is another place, or it bends too much for the nodes
     if all(map(math.isinf, residuals)):
         return Opinion.WRONG  # beyond what any float holds, where the function changes by a number
-    if any(map(math.isinf, residuals)):
-        return Opinion.OPEN
+    if any(map(math.isinf, residuals)):  # the others say what there is to say
+        finite = [(r, c) for r, c in zip(residuals, changes, strict=True) if math.isfinite(r)]
+        return _opinion([r for r, _ in finite], [c for _, c in finite], eps)
     over = _off(residuals, changes, eps)
     first, last = residuals[0], residuals[-1]
     grown = last > GROWTH.value * first if first > 0 else last > 0

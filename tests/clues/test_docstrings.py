@@ -267,6 +267,8 @@ DOMAINS = [
     ("w (Tensor): sample weights, shape (n,)", {"w": ">= 0"}),
     ("w: scores that class weights are made of", {}),
     ("w: class weights (raw logits)", {}),
+    ("w: per-class weights of shape (n,), not trained", {"w": ">= 0"}),
+    ("w: importance weights, in log space", {}),
     ("w: [classes, dim] class weights of the classifier head", {}),
     ("u: strictly between 0 and the Courant number", {}),
     ("shade: strictly between 0 and 1", {"shade": "in (0, 1)"}),

@@ -334,14 +334,13 @@ def test_a_kind_of_array_is_said_before_its_shape() -> None:
 
 
 def remarked(a, b, c):
-    """a is a matrix (symmetric), b is a table (rows, places) of token ids, and c is the vector (optional)."""
+    """a is a matrix (rows, places), b is a table (rows, places) of token ids, and c is the vector (optional), as the mask."""
     return a, b, c
 
 
 def test_a_remark_in_brackets_is_no_shape() -> None:
     found = _stated_arrays(remarked, ["a", "b", "c"])
-    assert list(found) == ["b"]
-    assert found["b"][0].dtype == np.int32
+    assert {name: each[0].dtype for name, each in found.items()} == {"a": np.float32, "b": np.int32}
 
 
 def test_what_is_the_matrix_of_a_shape_has_that_shape() -> None:

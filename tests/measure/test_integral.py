@@ -57,6 +57,7 @@ def test_what_no_float_holds_on_some_segments_alone_is_left_open() -> None:
     for residuals in ([math.inf, math.inf, 5.0], [math.inf, 3.0, 3.0], [1.0, 1.0, math.inf]):
         assert _opinion(residuals, [1.0] * 3, 2.0**-23) is Opinion.OPEN
         assert not ThirdOpinion(Opinion.OPEN, tuple(residuals)).settles
+    assert _opinion([1.0, 8.0, 64.0, math.inf], [1.0] * 4, 2.0**-23) is Opinion.WRONG
 
 
 def test_a_step_function_is_told_from_a_wrong_rule() -> None:

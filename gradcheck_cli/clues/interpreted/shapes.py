@@ -81,8 +81,10 @@ def _without_mark(spans: Sequence[Range]) -> Sequence[Range]:
     """The ranges without what stands for no place by habit: `[3, -100, 4]`."""
     places = [span for span in spans if span.low >= 0]
     below = {(span.low, span.high) for span in spans if span.low < 0}
-    is_mark = len(below) == 1 and below <= {(mark, mark) for mark in _MARKS}
-    return places if places and is_mark else spans
+    if not places or len(below) != 1 or not below <= {(mark, mark) for mark in _MARKS}:
+        return spans
+    far = min(below)[0] <= -2 * max(span.high for span in places)
+    return places if far else spans
 
 
 def broadcast(a: Shape, b: Shape) -> Shape | None:

@@ -110,7 +110,7 @@ _FAMILIES = tuple(
             "in [0, 1]",
         ),
         (  # `[vocab] or None: fixed class weights`, of which a mean is taken
-            r"^\W*(?:(?:[\[(][^\[\]()]*[\])]|optional|or|none|fixed|per|the|an?|float\w*|tensor|array)\W+){0,6}(?:class|sample|example|instance|importance)[- ]weights?(?=\s*(?:[,.;]|$))",
+            r"^\W*(?:(?:[\[(][^\[\]()]*[\])]|optional|or|none|fixed|per|the|an?|float\w*|tensor|array)\W+){0,6}(?:class|sample|example|instance|importance)[- ]weights?\b(?!['’]|[^.]*\b(?:logits?|log(?:arithms?)?|negative|deltas?|offsets?|noise|heads?|classifier|layers?|before)\b)",
             ">= 0",
         ),
         (  # which is at least 1; of a count nobody means next to nothing

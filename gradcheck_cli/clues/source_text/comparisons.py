@@ -28,8 +28,6 @@ _SIGNS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not",
 }  # fmt: skip
-# Which side is the place, where a place is below how many count: `t < lengths`, `lengths > t`.
-_PLACES_BELOW = {"<": 0, ">": 1}
 _OPPOSITE = {"==": "!=", "<": ">=", ">": "<=", "in": "not in", "is": "is not"}
 _OPPOSITE |= {other: sign for sign, other in _OPPOSITE.items()}
 # What asks whether two numbers are close, and what a size is of.
@@ -68,9 +66,10 @@ def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
         for counter, beside in ((left, right), (right, left)):
             if _counts(counter):
                 facts.stands_beside_counts(beside)
-        if sign in _PLACES_BELOW:
-            place, count = (left, right) if _PLACES_BELOW[sign] == 0 else (right, left)
-            facts.counts_along(count, _counted(place))
+        if sign in ("<", ">="):
+            facts.counts_along(right, _counted(left), below=sign == "<")
+        elif sign in (">", "<="):
+            facts.counts_along(left, _counted(right), below=sign == ">")
         if (number := whole(right)) is not None:
             facts.compared(left, sign, number)
         if sign in ("is", "is not") and right == Constant(None):

@@ -63,8 +63,10 @@ class About:
     # whole numbers on both sides of comparisons; is it asked for any of them itself?
     marks: dict[int, None] = field(default_factory=dict)
     equal_to_marks: bool = False
+    asked_whether: dict[int, None] = field(default_factory=dict)  # they are these: `lengths == 0`
     beside_counts: bool = False  # its elements are compared with 0, 1, 2 and so on
     counted: list[Dim] = field(default_factory=list)  # as far as these sizes
+    outside: list[Dim] = field(default_factory=list)  # from it on places are left out, or are kept
     sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
     answered: bool = False  # the rule gives it one
@@ -325,6 +327,7 @@ class Facts:
             about = self.about.setdefault(path, About())
             about.marks |= dict.fromkeys((number, *(number + step for step in beside)))
             about.equal_to_marks |= not beside
+            about.asked_whether |= {number: None} if sign == "==" else {}
 
     def stands_beside_counts(self, value: Value) -> None:
         """The elements are compared with places that are counted: `arange(n) < lengths[:, None]`."""
@@ -332,12 +335,13 @@ class Facts:
         if path:
             self.about.setdefault(path, About()).beside_counts = True
 
-    def counts_along(self, value: Value, size: Value) -> None:
-        """The elements are compared with the places along an axis: they say how many of these count."""
+    def counts_along(self, value: Value, size: Value, *, below: bool) -> None:
+        """The elements are compared with the places along an axis: they say how many of these count, where these are `below`."""
         path = elements(value)
         if path and isinstance(size, Dim):
             self.dims.root(size)
-            self.about.setdefault(path, About()).counted.append(size)
+            about = self.about.setdefault(path, About())
+            (about.counted if below else about.outside).append(size)
 
     def constant(self, path: str) -> None:
         """The rule gives no gradient for this parameter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,10 @@ def _guess_ranks(facts: Facts) -> None:
             about = facts.about.get(one.path)
             if left.axis == right.axis and about is not None and about.likely_rank is None:
                 about.likely_rank = _rank(facts.about.get(other.path, About()))
+
+
+# `lengths`, `valid_len`, `seq_lens`
+_A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +245,11 @@ class _Sketch:
             text = self._text(bound) if isinstance(bound, Dim) else bound
             if text:
                 return f"in {self._least_mark}..{text}"
-        along = next(filter(None, map(self._text, self.about.counted)), "")
+        named = says_how_many(self.path) or _A_LENGTH.fullmatch(self.path)
+        counted = [*self.about.counted, *(self.about.outside if named else ())]
+        along = next(filter(None, map(self._text, counted)), "")
         if along and (kind is Kind.INTEGERS or (kind is Kind.NOTHING and self.about.constant)):
-            least = min([1, *(mark for mark in self._all_marks if mark >= -1)])
+            least = min([1, *(mark for mark in self.about.asked_whether if mark >= -1)])
             return f"in {least}..{along}+1"  # from 1, but for what the text itself asks about
         domains = [*self.about.domains, *([self._marks] if kind is Kind.INTEGERS else [])]
         return domains[0] if domains else self._interval()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -25,6 +25,8 @@ from gradcheck_cli.judge.source.source_file import (
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 
 _COTANGENT = "ct"  # as a library spells it
+# Of arrays, which only give numbers.
+_METHODS = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sum", "mean", "abs", "square", "pow", "clamp", "max", "min", "detach", "reshape", "unsqueeze"})  # fmt: skip
 _OF_DEFJVPS = 3  # parameters of a rule of one argument: tangent, result, argument
 _VJP, _JVP, _TORCH = "custom_vjp", "custom_jvp", "Function"
 
@@ -65,9 +67,11 @@ def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplan
         _renamed(stable.gradient, {_COTANGENT: rule.cotangent, learned[0]: rule.argument})
     )
     # What goes comes before what is written in its place.
-    gone = (
+    modules = {n for n, v in functions[0].__globals__.items() if isinstance(v, ModuleType)}
+    lost = (
         [] if rule.function is None else _no_longer_read(rule.function, rule.gradient, text, file)
     )
+    gone = [file.without(s) for s in lost if not _may_do_more(s.value, modules)]
     edits = [file.edit(rule.gradient, text), *gone, *rule.saving, *names.imports]
     return Transplant(text, edits) if file.parses_with(edits) and not names.lost else None
 
@@ -108,8 +112,8 @@ def _made(
 
 def _no_longer_read(
     rule: Function, gradient: ast.expr, text: str, file: SourceFile
-) -> Iterator[Edit]:
-    """Without the lines that give a name to what only the gradient read, as it was."""
+) -> Iterator[ast.Assign]:
+    """The lines that give a name to what only the gradient read, as it was."""
     body = [] if isinstance(rule, ast.Lambda) else rule.body
     needed = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
     inside = {id(n): n.id for n in ast.walk(gradient) if isinstance(n, ast.Name)}
@@ -120,16 +124,26 @@ def _no_longer_read(
     outside = [n.id for n in ast.walk(rule) if isinstance(n, ast.Name) and id(n) not in inside]
     for statement in body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in lost:
-                once = outside.count(name) == 1 and file.stands_alone(statement)
-                if once and not _may_do_more(value):
-                    yield file.without(statement)
+            case ast.Assign(targets=[ast.Name(id=name)]) if name in lost:
+                if outside.count(name) == 1 and file.stands_alone(statement):
+                    yield statement
 
 
-def _may_do_more(value: ast.expr) -> bool:
-    """Does it call a function by its bare name? That may do more than give a number; what a library or an array has does not."""
-    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
-    return any(not isinstance(call.func, ast.Attribute) for call in calls)
+def _may_do_more(value: ast.expr, modules: Collection[str]) -> bool:
+    """May it do more than give a number? A function of a module does not, nor does a usual method of an array."""
+    nodes = list(ast.walk(value))
+    if any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for n in nodes):
+        return True
+    return any(isinstance(n, ast.Call) and not _is_plain(n.func, modules) for n in nodes)
+
+
+def _is_plain(called: ast.expr, modules: Collection[str]) -> bool:
+    if not isinstance(called, ast.Attribute):
+        return False
+    root = called.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return called.attr in _METHODS or (isinstance(root, ast.Name) and root.id in modules)
 
 
 def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) -> _Rule | None:

@@ -81,9 +81,21 @@ def one_hot(x, counts):
     return jnp.where(jnp.arange(classes)[None, :] == counts[:, None], x, 0.0)
 
 
-def offsets(x, counts):
+def offsets(x, start):
     steps = x.shape[1]
-    return jnp.where(jnp.arange(steps)[None, :] >= counts[:, None], x, 0.0)
+    return jnp.where(jnp.arange(steps)[None, :] >= start[:, None], x, 0.0)
+
+
+def padded(x, lengths):
+    steps = x.shape[1]
+    return jnp.where(jnp.arange(steps)[None, :] >= lengths[:, None], 0.0, x)
+
+
+def checked(x, counts):
+    if (counts < 1).any():
+        raise ValueError("a row without steps")
+    assert (counts > 0).all()
+    return at_once(x, counts)
 
 
 def test_counts_begin_at_none_where_the_text_asks_for_it() -> None:
@@ -92,7 +104,15 @@ def test_counts_begin_at_none_where_the_text_asks_for_it() -> None:
 
 @pytest.mark.parametrize("function", [one_hot, offsets])
 def test_labels_and_offsets_are_no_counts(function: Any) -> None:
-    assert "+1" not in read(function, rule)["counts"].domain
+    assert all("+1" not in clue.domain for clue in read(function, rule).values())
+
+
+def test_padding_is_what_lies_behind_as_many_as_count() -> None:
+    assert read(padded, rule)["lengths"].domain == "in 1..steps+1"
+
+
+def test_a_check_that_there_is_one_asks_for_no_empty_row() -> None:
+    assert "0.." not in read(checked, rule)["counts"].domain
 
 
 @pytest.mark.parametrize("function", [in_turns, at_once])

@@ -51,10 +51,10 @@ def test_an_argument_that_is_not_kept_is_kept_beside_the_rest(tmp_path: Path) ->
 
 
 def test_what_only_the_old_gradient_read_goes(tmp_path: Path) -> None:
-    source = f"{IMPORT}def fwd(x, axis):\n    return m.exp(x), m.exp(x)\n\n\ndef bwd(y, g):\n    e = m.exp(y)\n    seen = m.sin(y)  # for the log\n    last = print(y)\n    kept = 2 * g\n    return (g * e / (1 + e + last),)\n"
+    source = f"{IMPORT}def fwd(x, axis):\n    return m.exp(x), m.exp(x)\n\n\ndef bwd(y, g):\n    e = m.exp(y)\n    seen = m.sin(y)  # for the log\n    last = print(y)\n    kept = 2 * g\n    one = kept.write(y)\n    return (g * e / (1 + e + last + one),)\n"
     _, after = planted(tmp_path, source, "bwd", "fwd")
     assert after.endswith(
-        "def bwd(y, g):\n    y, x = y\n    seen = m.sin(y)  # for the log\n    last = print(y)\n    kept = 2 * g\n    return (g * m.erf(x),)\n"
+        "def bwd(y, g):\n    y, x = y\n    seen = m.sin(y)  # for the log\n    last = print(y)\n    kept = 2 * g\n    one = kept.write(y)\n    return (g * m.erf(x),)\n"
     )
 
 
