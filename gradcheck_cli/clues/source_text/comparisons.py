@@ -66,6 +66,8 @@ def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
         for counter, beside in ((left, right), (right, left)):
             if _counts(counter):
                 facts.stands_beside_counts(beside)
+        if sign in ("<=", ">") and _counts_up(left):
+            facts.is_a_last_place(right)
         if sign in ("<", ">="):
             facts.counts_along(right, _counted(left), below=sign == "<")
         elif sign in (">", "<="):
@@ -82,6 +84,11 @@ def compared(test: ast.Compare, value: Evaluate, facts: Facts) -> None:
 def _counts(found: Value) -> bool:
     """Does it hold 0, 1, 2 and so on, with whatever axes: `arange(n)[None, :]`, `positions.unsqueeze(0)`?"""
     return isinstance(found, Fresh) and found.counts
+
+
+def _counts_up(found: Value) -> bool:
+    """Are these places along an axis, or the number of a turn?"""
+    return isinstance(_counted(found), Dim)
 
 
 def _counted(found: Value) -> Value:

@@ -67,6 +67,7 @@ class About:
     beside_counts: bool = False  # its elements are compared with 0, 1, 2 and so on
     counted: list[Dim] = field(default_factory=list)  # as far as these sizes
     outside: list[Dim] = field(default_factory=list)  # from it on places are left out, or are kept
+    is_last: bool = False  # it is the last place itself: `arange(n) <= last`
     sizes: int = 0  # so many whole numbers, or more, are in it
     constant: bool = False  # the rule gives it no gradient
     answered: bool = False  # the rule gives it one
@@ -342,6 +343,12 @@ class Facts:
             self.dims.root(size)
             about = self.about.setdefault(path, About())
             (about.counted if below else about.outside).append(size)
+
+    def is_a_last_place(self, value: Value) -> None:
+        """The elements are the last of the places that they are compared with, and no numbers of them."""
+        path = elements(value)
+        if path:
+            self.about.setdefault(path, About()).is_last = True
 
     def constant(self, path: str) -> None:
         """The rule gives no gradient for this parameter."""

@@ -247,6 +247,7 @@ class _Sketch:
                 return f"in {self._least_mark}..{text}"
         named = says_how_many(self.path) or _A_LENGTH.fullmatch(self.path)
         counted = [*self.about.counted, *(self.about.outside if named else ())]
+        counted = [] if self.about.is_last else counted
         along = next(filter(None, map(self._text, counted)), "")
         if along and (kind is Kind.INTEGERS or (kind is Kind.NOTHING and self.about.constant)):
             least = min([1, *(mark for mark in self.about.asked_whether if mark >= -1)])

@@ -91,6 +91,17 @@ def padded(x, lengths):
     return jnp.where(jnp.arange(steps)[None, :] >= lengths[:, None], 0.0, x)
 
 
+def up_to(x, last):
+    steps = x.shape[1]
+    return jnp.where(jnp.arange(steps)[None, :] <= last[:, None], x, 0.0)
+
+
+def before(kept, g):
+    x, last = kept
+    steps = x.shape[1]
+    return jnp.where(jnp.arange(steps)[None, :] < last[:, None], g, 0.0), None
+
+
 def checked(x, counts):
     if (counts < 1).any():
         raise ValueError("a row without steps")
@@ -105,6 +116,10 @@ def test_counts_begin_at_none_where_the_text_asks_for_it() -> None:
 @pytest.mark.parametrize("function", [one_hot, offsets])
 def test_labels_and_offsets_are_no_counts(function: Any) -> None:
     assert all("+1" not in clue.domain for clue in read(function, rule).values())
+
+
+def test_what_is_the_last_place_in_one_text_is_no_count_in_another() -> None:
+    assert "+1" not in read(up_to, before)["last"].domain
 
 
 def test_padding_is_what_lies_behind_as_many_as_count() -> None:
