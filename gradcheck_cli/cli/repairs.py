@@ -75,8 +75,8 @@ def write_repairs(
         # What hid behind a fault that is gone shows only now.
         done = {change.display for change in mended.kept}
         refused |= {written(f) for change in mended.put_back for f in change.repaired}
-        again_ = repairs(report, root, unsafe=unsafe, without=refused)
-        changes = [change for change in again_ if change.display in done]
+        uncovered = repairs(report, root, unsafe=unsafe, refused=refused)
+        changes = [change for change in uncovered if change.display in done]
     unused = [item for item in result.unused if item.path not in kept]
     unused += [item for path, run in kept.items() for item in run.unused if item.path == path]
     if removed := without_unused(unused, root):

@@ -111,6 +111,11 @@ HALF_THE_DIGITS = Limit(
     "Tried on 23 scalar rules against 120 digits: inside their domains no right rule had an error, "
     "every rule that breaks where it matters did.",
 )  # fmt: skip
+MUCH_WORSE = Limit(
+    16, "times as far off", "A4",
+    "Convention: where neither the rule nor autodiff has a right digit, one that is less far off than this is no better. "
+    "Seen at a softmax whose logits are 1e8: 3.0 and 1.2, where the truth is 0.6.",
+)  # fmt: skip
 WARNING_EPS = Limit(
     2**6, "eps at the local scale", "A4",
     "The 23 rules again: what was lost beyond what the rounding of the inputs explains, and below this were tails (saturated sigmoids).",

@@ -31,7 +31,7 @@ from gradcheck_cli.lint.spellings import (
     place_of,
 )
 from gradcheck_cli.lint.terms import Options, Term
-from gradcheck_cli.project.edits import lines_of
+from gradcheck_cli.project.edits import lines_of, stands_alone
 from gradcheck_cli.project.rule_pages import Proof, Rule
 
 # Which of several a method's object is of.
@@ -301,9 +301,7 @@ def _is_plain(statement: ast.stmt, source: Source) -> bool:
     """Is it `name = expression`, alone on its lines, with a statement beside it in its block?"""
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
         return False
-    first = source.lines[statement.lineno - 1].encode()[: statement.col_offset]
-    last = source.lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :]
-    return isinstance(statement.targets[0], ast.Name) and not first.strip() and not last.strip()
+    return isinstance(statement.targets[0], ast.Name) and stands_alone(statement, source.lines)
 
 
 def _whole_lines(statement: ast.stmt) -> Span:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.contract.limits import MUCH_WORSE
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.inputs.cotangents import HUGE, TINY, ZERO
 from gradcheck_cli.measure.accuracy import INFINITE, NAN, Grades, grade, near_the_end
@@ -25,8 +26,6 @@ from gradcheck_cli.measure.unmet import uncommon, unmet, why_uncommon
 from gradcheck_cli.subject.results import AUTO, CUSTOM, VALUE
 
 Array = np.ndarray[Any, Any]
-
-_MUCH = 16  # times as far off as what has no right digit either
 
 
 @derived
@@ -85,7 +84,7 @@ def _alike(m: Measurements, mode: str, who: str, graded: Grades) -> Array:
     with np.errstate(all="ignore"):
         off, ours = np.abs(other - truth), np.abs(own - truth)
         lost = (truth != 0) & (off >= np.abs(truth) / 2)
-        as_far = (off >= ours / 2) | (lost & (off >= ours / _MUCH))
+        as_far = (off >= ours / 2) | (lost & (off >= ours / MUCH_WORSE.value))
     return np.asarray(~np.isfinite(other) | (as_far & np.isfinite(own)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 from collections.abc import Sequence
 
@@ -11,6 +12,13 @@ from gradcheck_cli.contract.report import Edit
 def lines_of(source: str) -> Sequence[str]:
     """The lines with their ends, as Python counts them: a form feed ends none."""
     return list(io.StringIO(source, newline=""))
+
+
+def stands_alone(statement: ast.stmt, lines: Sequence[str]) -> bool:
+    """Is there nothing else on a statement's lines, a comment neither?"""
+    first = lines[statement.lineno - 1].encode()[: statement.col_offset]
+    last = lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :]
+    return not first.strip() and not last.strip()
 
 
 def applied(source: str, edits: Sequence[Edit]) -> str:

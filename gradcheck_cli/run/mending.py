@@ -17,7 +17,7 @@ from gradcheck_cli.run.change import Change, text_of
 from gradcheck_cli.run.merged import merged, without
 from gradcheck_cli.run.repaired_file import RepairedFile
 
-Written = tuple[str, ...]
+Written = tuple[str, ...]  # a repair, by its finding and by what it writes
 Again = Callable[[Sequence[Change]], Report]  # the report on these files alone, as they are now
 
 
@@ -32,14 +32,14 @@ class Mended:
 
 
 def written(finding: Finding) -> Written:
-    """A finding's repair, wherever its lines are by now: for what it is, and what it writes."""
+    """A finding's repair, wherever its lines are by now."""
     return finding.fingerprint, *(edit.text for edit in finding.edits)
 
 
 def repairs(
-    report: Report, root: Path, *, unsafe: bool, without: Collection[Written] = ()
+    report: Report, root: Path, *, unsafe: bool, refused: Collection[Written] = ()
 ) -> Iterator[Change]:
-    """The files that the repairs of the report's errors and warnings change; but for those `without` which it is to be.
+    """The files that the repairs of the report's errors and warnings change, but for those that were refused.
 
     What stands under a comment that could not be read is left alone: it may be meant.
     """
@@ -50,7 +50,7 @@ def repairs(
         owner = finding.gradient_index
         at_home = owner is None or report.gradients[owner].path == finding.path
         wanted = grave and at_home and owner not in unread and (unsafe or finding.fix_is_safe)
-        wanted = wanted and written(finding) not in without
+        wanted = wanted and written(finding) not in refused
         if finding.edits and wanted:
             by_path[finding.path].append(finding)
     for display, findings in by_path.items():

@@ -12,7 +12,7 @@ from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Verdi
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.change import Change
-from gradcheck_cli.run.mending import _lines_meant, mend, repairs
+from gradcheck_cli.run.mending import _lines_meant, mend, repairs, written
 from gradcheck_cli.run.repaired_file import RepairedFile
 from gradcheck_cli.run.target_file import File
 from tests.reports import checked, finding
@@ -49,6 +49,13 @@ def test_what_is_not_proved_is_written_only_if_it_is_asked_for(folder: Path) -> 
     report = report_of(wrong(SIGN, safe=False))
     assert list(repairs(report, folder, unsafe=False)) == []
     assert len(list(repairs(report, folder, unsafe=True))) == 1
+
+
+def test_a_repair_that_was_refused_is_not_made_again_and_another_one_is(folder: Path) -> None:
+    other = replace(SIGN, text="g * -1")
+    refused = {written(wrong(SIGN))}
+    assert list(repairs(report_of(wrong(SIGN)), folder, unsafe=False, refused=refused)) == []
+    assert len(list(repairs(report_of(wrong(other)), folder, unsafe=False, refused=refused))) == 1
 
 
 def test_what_stands_under_a_comment_that_nobody_could_read_is_left_alone(folder: Path) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from gradcheck_cli.contract.report import Cause, Edit
+from gradcheck_cli.run.witnessed import _knowing
 from tests.conftest import check_json
+from tests.reports import finding
 
 pytestmark = pytest.mark.slow  # whole runs
 
@@ -86,6 +89,17 @@ def test_a_repair_of_the_range_is_none_of_lost_digits(project: Path) -> None:
     assert overflows["fix"].startswith("x + jax.nn.softplus(-2 * x)")
     assert imprecise["fix"] is None
     assert "if x stays near 0" in imprecise["help"]
+
+
+def test_no_repair_that_is_only_sampled_takes_the_place_of_one_that_is_proved() -> None:
+    def at(line: int) -> list[Edit]:
+        return [Edit(line=line, column=1, end_line=line, end_column=2, text="y")]
+
+    cause = Cause(line=3, column=1, expression="exp(x)", text="overflows", path="a.py")
+    proved = finding("non-finite-gradient", cause=cause, edits=at(9), fix="y", fix_is_safe=True)
+    for safe in (True, False):
+        told = finding("naive-softmax", edits=at(3), fix="z", fix_is_safe=safe)
+        assert _knowing(proved, told).edits == at(3 if safe else 9)
 
 
 def test_what_the_run_does_not_show_is_withdrawn(project: Path) -> None:

@@ -14,6 +14,8 @@ from gradcheck_cli.inputs.clue import ANOTHER, Clue, Entry, Kind
 from gradcheck_cli.inputs.names import says_how_many
 from gradcheck_cli.inputs.signature import OMITTED
 
+# `lengths`, `valid_len`, `seq_lens`
+_A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
 # Where two kinds are stated, the one that says more.
 _FINER = {
@@ -77,10 +79,6 @@ def _guess_ranks(facts: Facts) -> None:
             about = facts.about.get(one.path)
             if left.axis == right.axis and about is not None and about.likely_rank is None:
                 about.likely_rank = _rank(facts.about.get(other.path, About()))
-
-
-# `lengths`, `valid_len`, `seq_lens`
-_A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +243,21 @@ class _Sketch:
             text = self._text(bound) if isinstance(bound, Dim) else bound
             if text:
                 return f"in {self._least_mark}..{text}"
-        named = says_how_many(self.path) or _A_LENGTH.fullmatch(self.path)
-        counted = [*self.about.counted, *(self.about.outside if named else ())]
-        counted = [] if self.about.is_last else counted
-        along = next(filter(None, map(self._text, counted)), "")
-        if along and (kind is Kind.INTEGERS or (kind is Kind.NOTHING and self.about.constant)):
-            least = min([1, *(mark for mark in self.about.asked_whether if mark >= -1)])
-            return f"in {least}..{along}+1"  # from 1, but for what the text itself asks about
+        if counts := self._counts_along_an_axis(kind):
+            return counts
         domains = [*self.about.domains, *([self._marks] if kind is Kind.INTEGERS else [])]
         return domains[0] if domains else self._interval()
+
+    def _counts_along_an_axis(self, kind: Kind) -> str:
+        """From one item to all, where integers say how many of an axis count; from 0 or -1 where the text asks about these."""
+        named = says_how_many(self.path) or _A_LENGTH.fullmatch(self.path)
+        sizes = [*self.about.counted, *(self.about.outside if named else ())]
+        along = next(filter(None, map(self._text, sizes)), "")
+        may_count = kind is Kind.INTEGERS or (kind is Kind.NOTHING and self.about.constant)
+        if not along or not may_count or self.about.is_last:
+            return ""
+        least = min([1, *(mark for mark in self.about.asked_whether if mark >= -1)])
+        return f"in {least}..{along}+1"
 
     def _interval(self) -> str:
         """The interval between the limits of a number."""

@@ -22,6 +22,7 @@ from gradcheck_cli.judge.source.source_file import (
     inserted,
     method_beside,
 )
+from gradcheck_cli.project.edits import stands_alone
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 
 _COTANGENT = "ct"  # as a library spells it
@@ -125,7 +126,7 @@ def _no_longer_read(
     for statement in body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]) if name in lost:
-                if outside.count(name) == 1 and file.stands_alone(statement):
+                if outside.count(name) == 1 and stands_alone(statement, file.lines):
                     yield statement
 
 

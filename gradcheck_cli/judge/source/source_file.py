@@ -62,14 +62,8 @@ class SourceFile:
         indent = line[: len(line) - len(line.lstrip())]
         return inserted(statement.lineno, 1, f"{indent}{text}\n")
 
-    def stands_alone(self, statement: ast.stmt) -> bool:
-        """Is there nothing else on its lines, a comment neither?"""
-        first = self.lines[statement.lineno - 1].encode()[: statement.col_offset]
-        last = self.lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :]
-        return not first.strip() and not last.strip()
-
     def without(self, statement: ast.stmt) -> Edit:
-        """Its lines go."""
+        """The statement's lines go."""
         end = (statement.end_lineno or statement.lineno) + 1
         return Edit(line=statement.lineno, column=1, end_line=end, end_column=1, text="")
 
