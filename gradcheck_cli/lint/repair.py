@@ -31,7 +31,8 @@ from gradcheck_cli.lint.spellings import (
     place_of,
 )
 from gradcheck_cli.lint.terms import Options, Term
-from gradcheck_cli.project.edits import lines_of, stands_alone
+from gradcheck_cli.project.edits import lines_of
+from gradcheck_cli.project.leftovers import leftovers
 from gradcheck_cli.project.rule_pages import Proof, Rule
 
 # Which of several a method's object is of.
@@ -150,7 +151,7 @@ def _written(
     here = _with_parentheses(Span.of(scene.node), source) if around else Span.of(scene.node)
     edits = [_edit(source, here, in_parentheses(text, around))]
     edits += [_import(source, package) for package in sorted(speller.imports)]
-    edits += [_edit(source, _whole_lines(s), "") for s in _unused(scene.node, texts, source)]
+    edits += leftovers(source.text, edits)
     return Repair(edits, proof.fix == "safe")
 
 
@@ -277,35 +278,6 @@ def _around(node: ast.expr, tree: ast.Module) -> int:
             return outer + (isinstance(parent, ast.BinOp) and parent.right is node)
         return place_of("x") if isinstance(parent, ast.Attribute | ast.Subscript | ast.Await) else 0
     return 0
-
-
-def _unused(node: ast.expr, texts: Mapping[str, str], source: Source) -> Iterator[ast.stmt]:
-    """Assignments of one name that nothing reads once the expression is rewritten."""
-    owner = _owner(node, source.tree)
-    inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    used = {n.id for t in texts.values() for n in ast.walk(ast.parse(t)) if isinstance(n, ast.Name)}
-    for name in sorted(inside - used):
-        reads = [n for n in ast.walk(owner) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]  # fmt: skip
-        held = {id(n) for n in ast.walk(node)}
-        stores = [s for s in ast.walk(owner) if isinstance(s, ast.stmt) and not isinstance(s, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.If | ast.With | ast.Try) and _stores(s, name)]  # fmt: skip
-        if all(id(n) in held for n in reads) and len(stores) == 1 and _is_plain(stores[0], source):
-            yield stores[0]
-
-
-def _stores(statement: ast.stmt, name: str) -> bool:
-    nodes = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
-    return any(n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
-
-
-def _is_plain(statement: ast.stmt, source: Source) -> bool:
-    """Is it `name = expression`, alone on its lines, with a statement beside it in its block?"""
-    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
-        return False
-    return isinstance(statement.targets[0], ast.Name) and stands_alone(statement, source.lines)
-
-
-def _whole_lines(statement: ast.stmt) -> Span:
-    return Span(statement.lineno, 1, (statement.end_lineno or statement.lineno) + 1, 1)
 
 
 def _import(source: Source, package: str) -> Edit:

@@ -12,6 +12,7 @@ from gradcheck_cli.contract.errors import CgcheckError
 from gradcheck_cli.contract.report import Edit, Finding, Report, Severity
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project.edits import applied
+from gradcheck_cli.project.leftovers import leftovers
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.change import Change, text_of
 from gradcheck_cli.run.merged import merged, without
@@ -164,6 +165,7 @@ def _told(report: Report, kept: Sequence[RepairedFile], settings: Settings) -> R
 def _with_only(change: Change, findings: Sequence[Finding]) -> Change:
     """The change with these of its repairs alone."""
     edits = list(dict.fromkeys(e for finding in findings for e in finding.edits))
+    edits = [*leftovers(change.before, edits), *edits]
     return replace(change, after=applied(change.before, edits), repaired=findings)
 
 

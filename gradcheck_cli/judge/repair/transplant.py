@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -22,12 +22,10 @@ from gradcheck_cli.judge.source.source_file import (
     inserted,
     method_beside,
 )
-from gradcheck_cli.project.edits import stands_alone
+from gradcheck_cli.project.leftovers import leftovers
 from gradcheck_cli.subject.protocol import CustomGradient, LibraryFunction
 
 _COTANGENT = "ct"  # as a library spells it
-# Of arrays, which only give numbers.
-_METHODS = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sum", "mean", "abs", "square", "pow", "clamp", "max", "min", "detach", "reshape", "unsqueeze"})  # fmt: skip
 _OF_DEFJVPS = 3  # parameters of a rule of one argument: tangent, result, argument
 _VJP, _JVP, _TORCH = "custom_vjp", "custom_jvp", "Function"
 
@@ -48,9 +46,6 @@ class _Rule:
     cotangent: str
     argument: str
     saving: Sequence[Edit] = ()
-    function: Function | None = (
-        None  # in which nothing else may be left that only the gradient read
-    )
 
 
 def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplant | None:
@@ -67,13 +62,9 @@ def transplanted(gradient: CustomGradient, stable: LibraryFunction) -> Transplan
     text = names.spelled(
         _renamed(stable.gradient, {_COTANGENT: rule.cotangent, learned[0]: rule.argument})
     )
+    own, *others = [file.edit(rule.gradient, text), *rule.saving, *names.imports]
     # What goes comes before what is written in its place.
-    modules = {n for n, v in functions[0].__globals__.items() if isinstance(v, ModuleType)}
-    lost = (
-        [] if rule.function is None else _no_longer_read(rule.function, rule.gradient, text, file)
-    )
-    gone = [file.without(s) for s in lost if not _may_do_more(s.value, modules)]
-    edits = [file.edit(rule.gradient, text), *gone, *rule.saving, *names.imports]
+    edits = [own, *leftovers("".join(file.lines), [own, *others]), *others]
     return Transplant(text, edits) if file.parses_with(edits) and not names.lost else None
 
 
@@ -108,43 +99,7 @@ def _made(
     ]
     if len(returned) != 1:
         return None
-    return _Rule(returned[0], cotangent, argument, saving, rule)
-
-
-def _no_longer_read(
-    rule: Function, gradient: ast.expr, text: str, file: SourceFile
-) -> Iterator[ast.Assign]:
-    """The lines that give a name to what only the gradient read, as it was."""
-    body = [] if isinstance(rule, ast.Lambda) else rule.body
-    needed = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-    inside = {id(n): n.id for n in ast.walk(gradient) if isinstance(n, ast.Name)}
-    shared = {
-        n for s in ast.walk(rule) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names
-    }
-    lost = set(inside.values()) - needed - shared
-    outside = [n.id for n in ast.walk(rule) if isinstance(n, ast.Name) and id(n) not in inside]
-    for statement in body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)]) if name in lost:
-                if outside.count(name) == 1 and stands_alone(statement, file.lines):
-                    yield statement
-
-
-def _may_do_more(value: ast.expr, modules: Collection[str]) -> bool:
-    """May it do more than give a number? A function of a module does not, nor does a usual method of an array."""
-    nodes = list(ast.walk(value))
-    if any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for n in nodes):
-        return True
-    return any(isinstance(n, ast.Call) and not _is_plain(n.func, modules) for n in nodes)
-
-
-def _is_plain(called: ast.expr, modules: Collection[str]) -> bool:
-    if not isinstance(called, ast.Attribute):
-        return False
-    root = called.value
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return called.attr in _METHODS or (isinstance(root, ast.Name) and root.id in modules)
+    return _Rule(returned[0], cotangent, argument, saving)
 
 
 def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) -> _Rule | None:
@@ -160,9 +115,28 @@ def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) ->
     argument = _unpacked(bwd, residuals, kept, name)
     if argument is not None:
         return _made(bwd, cotangent, argument)
-    if isinstance(bwd, ast.Lambda) or name in {
-        n.id for n in ast.walk(bwd) if isinstance(n, ast.Name)
-    }:
+    if name in own or name in {n.id for n in ast.walk(bwd) if isinstance(n, ast.Name)}:
+        return None
+    return _kept_instead(bwd, kept, name, file) or _kept_beside(bwd, kept, name, file)
+
+
+def _kept_instead(bwd: Function, kept: ast.expr, name: str, file: SourceFile) -> _Rule | None:
+    """The argument in place of what was kept, which only the gradient read as it was: then the rule takes the argument."""
+    *_, residuals, cotangent = bwd.args.args
+    rule = _made(bwd, cotangent.arg, name)
+    if rule is None or residuals.annotation is not None:
+        return None
+    inside = {id(node) for node in ast.walk(rule.gradient)}
+    if any(_is_name(n, residuals.arg) and id(n) not in inside for n in ast.walk(bwd)):
+        return None
+    saving = [file.edit(kept, name), file.edit(residuals, name)]
+    return replace(rule, saving=saving)
+
+
+def _kept_beside(bwd: Function, kept: ast.expr, name: str, file: SourceFile) -> _Rule | None:
+    """The argument beside what is kept already, unpacked in a line of its own."""
+    residuals, cotangent = (a.arg for a in bwd.args.args[-2:])
+    if isinstance(bwd, ast.Lambda):
         return None
     first = first_statement(bwd)
     decorated = isinstance(first, (ast.FunctionDef, ast.ClassDef)) and bool(first.decorator_list)
@@ -263,7 +237,7 @@ def _unpacked(rule: Function, whole: str, kept: ast.expr, name: str) -> str | No
     return None
 
 
-def _is_name(node: ast.expr, name: str) -> bool:
+def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 

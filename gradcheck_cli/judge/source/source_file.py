@@ -23,8 +23,8 @@ class SourceFile:
     def of(cls, path: str) -> SourceFile:
         return cls(linecache.getlines(path))
 
-    def edit(self, node: ast.expr, text: str) -> Edit:
-        """The text in place of an expression."""
+    def edit(self, node: ast.expr | ast.arg, text: str) -> Edit:
+        """The text in place of an expression, or of a parameter."""
         span = Span.of(node, self.lines)
         return Edit(
             line=span.line, column=span.column, end_line=span.end_line,
@@ -61,11 +61,6 @@ class SourceFile:
         line = self.lines[statement.lineno - 1]
         indent = line[: len(line) - len(line.lstrip())]
         return inserted(statement.lineno, 1, f"{indent}{text}\n")
-
-    def without(self, statement: ast.stmt) -> Edit:
-        """The statement's lines go."""
-        end = (statement.end_lineno or statement.lineno) + 1
-        return Edit(line=statement.lineno, column=1, end_line=end, end_column=1, text="")
 
 
 def inserted(line: int, column: int, text: str) -> Edit:

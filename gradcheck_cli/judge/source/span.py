@@ -17,7 +17,7 @@ class Span:
     end_column: int
 
     @classmethod
-    def of(cls, node: ast.expr | ast.stmt, lines: Sequence[str]) -> Span:
+    def of(cls, node: ast.expr | ast.stmt | ast.arg, lines: Sequence[str]) -> Span:
         """The place of a node in a file of these lines."""
         end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         start = _column(lines[node.lineno - 1], node.col_offset)

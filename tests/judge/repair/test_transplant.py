@@ -44,10 +44,27 @@ def test_the_only_thing_that_is_kept_may_be_the_argument(tmp_path: Path) -> None
 
 
 def test_an_argument_that_is_not_kept_is_kept_beside_the_rest(tmp_path: Path) -> None:
-    source = f'{IMPORT}def fwd(x, axis):\n    e = m.exp(x)\n    return e, e\n\n\ndef bwd(e, g):\n    """The rule."""\n    return (g / e,)\n'
+    source = f'{IMPORT}def fwd(x, axis):\n    e = m.exp(x)\n    return e, e\n\n\ndef bwd(e, g):\n    """The rule."""\n    print(e)\n    return (g / e,)\n'
     _, after = planted(tmp_path, source, "bwd", "fwd")
     assert "    return e, (e, x)\n" in after
-    assert '    """The rule."""\n    e, x = e\n    return (g * m.erf(x),)\n' in after
+    assert '    """The rule."""\n    e, x = e\n    print(e)\n    return (g * m.erf(x),)\n' in after
+
+
+@pytest.mark.parametrize(
+    ("bwd", "after"),
+    [
+        ("def bwd(e, g):\n    return (g / e,)", "def bwd(x, g):\n    return (g * m.erf(x),)"),
+        ("bwd = lambda e, g: (g / e,)", "bwd = lambda x, g: (g * m.erf(x),)"),
+        ("def bwd(e, g): return (g / e,)", "def bwd(x, g): return (g * m.erf(x),)"),
+    ],
+)
+def test_an_argument_is_kept_in_place_of_what_only_the_old_gradient_read(
+    tmp_path: Path, bwd: str, after: str
+) -> None:
+    source = f"{IMPORT}def fwd(x, axis):\n    e = m.exp(x)\n    return e, e\n\n\n{bwd}\n"
+    _, written = planted(tmp_path, source, "bwd", "fwd")
+    assert "    return e, x\n" in written
+    assert after in written
 
 
 def test_what_only_the_old_gradient_read_goes(tmp_path: Path) -> None:
@@ -61,13 +78,12 @@ def test_what_only_the_old_gradient_read_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "bwd",
     [
-        "bwd = lambda e, g: (g / e,)",
         "def bwd(e, g):\n    x = e\n    return (g / x,)",
         "def bwd(e, g):\n    if e:\n        return (g,)\n    return (g / e,)",
         "def bwd(e, g):\n    return (g, e)",
-        "def bwd(e, g): return (g / e,)",
+        "def bwd(e, g): return (g / e, print(e))",
     ],
-    ids=["nowhere-to-unpack", "the-name-is-taken", "two-ways", "two-gradients", "on-one-line"],
+    ids=["the-name-is-taken", "two-ways", "two-gradients", "on-one-line"],
 )
 def test_a_rule_that_does_not_show_how_is_left_as_it_is(tmp_path: Path, bwd: str) -> None:
     source = f"{IMPORT}def fwd(x, axis):\n    return m.exp(x), m.exp(x)\n\n\n{bwd}\n"
