@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from gradcheck_cli.check.hints import Opening
 from gradcheck_cli.check.other_shapes import other_shapes
 from gradcheck_cli.check.outcome import GradientOutcome
+from gradcheck_cli.check.refused import refused_broadcast
 from gradcheck_cli.check.request import Request
-from gradcheck_cli.check.signatures import refused_broadcast, signatures
+from gradcheck_cli.check.signatures import signatures
 from gradcheck_cli.check.subjects import judged_subjects
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.infer.second_chance import second_chances
@@ -45,7 +46,9 @@ def _of_dtype(
         for latest in judged_subjects(request, start, others, outcome):
             yield (outcome := latest)
     if fitting.subjects and not _lacks_structure(outcome):
-        yield (outcome := outcome + refused_broadcast(request, fitting.subjects, dtype))
+        yield (
+            outcome := outcome + refused_broadcast(request, fitting.subjects, dtype, start.hints)
+        )
     if fitting.subjects and not start.hints.specs:
         yield outcome + other_shapes(request, fitting.subjects, outcome)
 

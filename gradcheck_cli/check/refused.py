@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.outcome import GradientOutcome
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import LawResult, Outcome, Severity
-from gradcheck_cli.inputs.signature import Fixed, Signature
+from gradcheck_cli.infer.single_numbers import broadcast_refused
+from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 from gradcheck_cli.judge import unjudged
 from gradcheck_cli.judge.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.subject.environment import lacking
+from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.refusals import RuleError
 
 
@@ -37,6 +41,17 @@ def refused(
         return GradientOutcome()
     finding = unjudged.refused(request.gradient, request.site, signature, error, severity, dtype)
     return softened(request, signature, GradientOutcome(findings=(finding,)))
+
+
+def refused_broadcast(
+    request: Request, subjects: Sequence[Subject], dtype: str, hints: Hints
+) -> GradientOutcome:
+    """A note, if the function takes a single number beside arrays and its rule does not."""
+    narrow = broadcast_refused(request.gradient, subjects, dtype, hints)
+    if narrow is None:
+        return GradientOutcome()
+    signature, error = narrow
+    return refused(request, signature, error, Severity.NOTE, dtype)
 
 
 def _obstacle(signature: Signature, error: RuleError) -> str:

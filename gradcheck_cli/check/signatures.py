@@ -12,7 +12,7 @@ from gradcheck_cli.check.refused import broken, refused
 from gradcheck_cli.check.request import Request
 from gradcheck_cli.contract.report import Severity
 from gradcheck_cli.contract.worker import Phase
-from gradcheck_cli.infer.probing import broadcast_refused, probe
+from gradcheck_cli.infer.probing import probe
 from gradcheck_cli.inputs.signature import Hints, Signature, root
 from gradcheck_cli.judge.raised import within
 from gradcheck_cli.subject.protocol import Subject
@@ -52,12 +52,3 @@ def _meant(
     stated = all(root(leaf.path) in hints.specs for leaf in signature.whole_leaves)
     own = within(error.frames, request.gradient)
     return signature, error.surely() if stated and not own else error
-
-
-def refused_broadcast(request: Request, subjects: Sequence[Subject], dtype: str) -> GradientOutcome:
-    """A note, if the function takes a single number beside arrays and its rule does not."""
-    narrow = broadcast_refused(request.gradient, subjects, dtype)
-    if narrow is None:
-        return GradientOutcome()
-    signature, error = narrow
-    return refused(request, signature, error, Severity.NOTE, dtype)

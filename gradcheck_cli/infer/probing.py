@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 
 from gradcheck_cli.clues.arms import Arm
 from gradcheck_cli.infer.family import family
-from gradcheck_cli.infer.fitted import fitted
 from gradcheck_cli.infer.reaching import reaching
 from gradcheck_cli.infer.real_sizes import small_count, with_real_sizes
 from gradcheck_cli.infer.small_search import SmallSearch
 from gradcheck_cli.infer.trial import Trial
 from gradcheck_cli.infer.variants import varied
 from gradcheck_cli.inputs.parameters import expanded
-from gradcheck_cli.inputs.signature import OMITTED, Hints, Leaf, Parameter, Signature, root
+from gradcheck_cli.inputs.signature import OMITTED, Hints, Parameter, Signature, root
 from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import Declined, Rejected, RuleError
 
@@ -227,23 +226,3 @@ def _probe(
 def _with_number(parameters: Sequence[Parameter], name: str) -> list[Parameter]:
     """The parameters, with one of them a number that is not differentiated."""
     return [replace(p, differentiable=False) if p.name == name else p for p in parameters]
-
-
-def broadcast_refused(
-    gradient: CustomGradient, subjects: Sequence[Subject], dtype: str
-) -> tuple[Signature, RuleError] | None:
-    """A single number for one argument beside arrays: does the function take it, and its rule not?"""
-    arrays = [s for s in subjects if len(s.leaves) > 1 and any(leaf.shape for leaf in s.leaves)]
-    for subject in arrays[:1]:
-        for name, value in subject.signature.arguments:
-            if not isinstance(value, Leaf) or not value.shape:
-                continue
-            single = replace(value, shape=(), recorded=None)
-            narrow = subject.signature.with_argument(name, single)
-            try:
-                fitted(gradient, narrow, dtype).traces()
-            except Rejected:
-                continue
-            except RuleError as error:
-                return narrow, error
-    return None

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
-from gradcheck_cli.infer.probing import broadcast_refused, probe
+from gradcheck_cli.infer.probing import probe
 from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Leaf, Signature
 from gradcheck_cli.subject.refusals import Declined, RuleError
@@ -144,23 +143,6 @@ def test_a_rule_that_refuses_a_recorded_call_is_certainly_broken() -> None:
     outcome = probe(gradient, "float32", replace(NO_HINTS, calls=[recorded]))
     assert outcome.broken is not None
     assert (outcome.broken[0], outcome.broken[1].certain) == (recorded, True)
-
-
-@pytest.mark.parametrize("refuses", [True, False])
-def test_a_single_number_beside_arrays_may_be_refused_by_the_rule_alone(refuses: bool) -> None:
-    class Narrow(Gradient):
-        def fit(self, signature: Signature, dtype: str) -> Any:
-            sizes = {leaf.shape for leaf in signature.leaves}
-            if refuses and len(sizes) > 1:
-                raise RuleError("shape", "they are not alike")
-            return super().fit(signature, dtype)
-
-    gradient = Narrow(lambda x, y: x * y)
-    subject = gradient.fit(Signature(tuple((n, Leaf(n, (3,), "test")) for n in "xy")), "float32")
-    narrow = broadcast_refused(gradient, [subject], "float32")
-    assert (narrow is not None) is refuses
-    if narrow is not None:
-        assert narrow[0].describe() == "x: float[], y: float[3]"
 
 
 def test_an_argument_with_a_number_by_default_is_differentiated_around_it() -> None:
