@@ -54,11 +54,12 @@ def clues(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
 def _made_array(factory: ast.AST, name: str) -> Kind:
     """The kind of the array of a stated type that the factory makes of the option: `accrual = np.asarray(accrual, float)`.
 
-    Without a type, or with another library, as many make an array of a single number.
+    Without a type, or with another library, as many make an array of a single number; but of one that is made a float
+    wherever it is used, `table.astype(x.dtype)`, each number is whole.
     """
     statements = getattr(factory, "body", [])
-    for node in (s.value for s in statements if isinstance(s, ast.Assign)):
-        match node:
+    for node in (s for s in statements if isinstance(s, ast.Assign)):
+        match node.value:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=library), attr=attr),
                 args=[ast.Name(id=given), *types],
@@ -68,7 +69,23 @@ def _made_array(factory: ast.AST, name: str) -> Kind:
                 whole = any(last_word(each) in _WHOLE for each in wanted)
                 if wanted:
                     return Kind.INTEGERS if whole else Kind.ARRAY
+                if _is_converted(factory, node.targets):
+                    return Kind.INTEGERS
     return Kind.NOTHING
+
+
+def _is_converted(factory: ast.AST, targets: Sequence[ast.expr]) -> bool:
+    """Is it called by one name, and never read but to be made of another type?"""
+    match targets:
+        case [ast.Name(id=name)]:
+            read = {id(n) for n in ast.walk(factory) if _reads(n, name)}
+            made = {id(n.func.value) for n in ast.walk(factory) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "astype"}  # fmt: skip
+            return bool(read) and read <= made
+    return False
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
 def _words(

@@ -82,7 +82,7 @@ def _handed_on(
 
 
 def _called(call: ast.Call, function: Callable[..., Any]) -> tuple[Callable[..., Any] | None, bool]:
-    """The module's own function that is called, and whether it is a method of the class that the caller stands in."""
+    """The module's own function that is called, and whether it is a method that is not handed its object: one of the class that the caller stands in, or one of a class by name."""
     inner = inspect.unwrap(function)
     scope = getattr(inner, "__globals__", {})
     match call.func:
@@ -91,6 +91,11 @@ def _called(call: ast.Call, function: Callable[..., Any]) -> tuple[Callable[...,
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             cls = scope.get(inner.__qualname__.partition(".")[0])
             called, is_method = getattr(cls, name, None), True
+        case ast.Attribute(value=ast.Name(id=owner), attr=name) if isinstance(
+            scope.get(owner), type
+        ):
+            held = inspect.getattr_static(scope[owner], name, None)
+            called, is_method = getattr(held, "__func__", held), isinstance(held, classmethod)
         case _:
             return None, False
     own = inspect.isfunction(called) and called.__globals__ is scope

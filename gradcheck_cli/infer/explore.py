@@ -28,6 +28,7 @@ from gradcheck_cli.infer.mismatch import (
     refilled,
     returned_for,
     returned_shapes,
+    told_sizes,
     wants_integers,
 )
 from gradcheck_cli.infer.orders import by_weight
@@ -310,12 +311,31 @@ class Explorer:
         if asks_to_divide(refusal) and solution.scale in _LARGER:
             divisible = replace(solution, scale=_LARGER[solution.scale])
             return self._solve(shapes, divisible, ascending)
-        ways = list(itertools.islice(proposals(refusal, sizes, solution), _MOST_PROPOSALS))
+        constants = self._constants(refusal, shapes, solution, ascending)
+        read = proposals(refusal, sizes, solution, constants)
+        ways = list(itertools.islice(read, _MOST_PROPOSALS))
         self.hopeless |= not ways and wants_integers(refusal)
         ways = (
             ways or list(in_step(shapes, refusal, solution)) or list(beside_stated(sizes, solution))
         )
         return self._first_of(shapes, ways, ascending)
+
+    def _constants(
+        self, refusal: str, shapes: Shapes, solution: Solution, ascending: bool
+    ) -> frozenset[int]:
+        """The numbers in a refusal that no axis makes, but the function states: they come again where all axes are of other sizes.
+
+        None where a number that is an axis does not turn into what that axis is then: it is made of others by chance.
+        """
+        told, sizes = told_sizes(refusal), {size for shape in shapes for size in shape}
+        known = [size for size in sizes if solution.number(size) in told]
+        left = told - {solution.number(size) for size in known}
+        if not left:
+            return left
+        other = replace(solution, turned=not solution.turned)
+        numbers = [tuple(map(other.number, shape)) for shape in shapes]
+        again = told_sizes(self._refusal(numbers, ascending) or "")
+        return left & again if again.issuperset(map(other.number, known)) else frozenset()
 
     def _meets_by_chance(self, shapes: Shapes, solution: Solution) -> bool:
         """Is an axis that seems free as long as something that the function closes over? Then it may have to be so."""
@@ -482,7 +502,8 @@ class Explorer:
                 return subject
             told = self._axes_returned(candidate, *again[0])
             # A size that another array has may be that of a rule that takes one for the other.
-            if not turn and {n.constant for _, n in told} <= sizes_of(again):
+            sizes = {n.constant for _, n in told}
+            if not turn and sizes <= sizes_of(again) and not self._returns(candidate, sizes):
                 return None
             own += told
             self.steps = 0
@@ -492,6 +513,12 @@ class Explorer:
                 return None
             candidate = solved
         return None
+
+    def _returns(self, candidate: Candidate, sizes: set[int]) -> bool:
+        """Does the rule return axes of these sizes, too, where no array has any of them?"""
+        shapes = candidate.at(candidate.solution)
+        got = {n for shape in returned_shapes(self._objection(candidate, shapes)) for n in shape}
+        return sizes <= got.difference(*shapes)
 
     def _axes_returned(
         self, candidate: Candidate, signature: Signature, error: RuleError

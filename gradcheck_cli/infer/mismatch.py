@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import FunctionType
 
@@ -73,15 +73,22 @@ Shape = tuple[int, ...]
 Pairs = list[tuple[int, int]]
 
 
-def proposals(message: str, sizes: Sequence[Size], solution: Solution) -> Iterator[Solution]:
-    """Solutions under which the error might not come again, likeliest first, each once."""
+def told_sizes(message: str) -> frozenset[int]:
+    """The numbers of the shapes that an error names, but for those that fit everything."""
+    return frozenset(n for text in _SHAPE.findall(message) for n in _numbers(text) if n > 1)
+
+
+def proposals(
+    message: str, sizes: Sequence[Size], solution: Solution, constants: Collection[int] = ()
+) -> Iterator[Solution]:
+    """Solutions under which the error might not come again, likeliest first, each once; no axis makes the constants."""
     offered: list[Solution] = []
     if _is_turned(message) or _OF_RANKS.search(message):
         return
     read = (
         following
         for pairs in _pairings(message)
-        for chosen in _chosen(pairs, sizes, solution)
+        for chosen in _chosen(pairs, sizes, solution, constants)
         for following in _solved(chosen, solution)
     )
     ways = (_unpacked(message, sizes, solution), _reached(message, sizes, solution), read)
@@ -283,10 +290,13 @@ def asks_to_sort(message: str) -> bool:
 
 
 def _chosen(
-    pairs: Sequence[tuple[int, int]], sizes: Sequence[Size], solution: Solution
+    pairs: Sequence[tuple[int, int]],
+    sizes: Sequence[Size],
+    solution: Solution,
+    constants: Collection[int],
 ) -> Iterator[list[Equation]]:
     """The likeliest reading of all pairs together; of a single pair, every reading."""
-    readings = [list(equations(sizes, solution, a, b)) for a, b in pairs]
+    readings = [list(equations(sizes, solution, a, b, constants)) for a, b in pairs]
     if not all(readings):
         return
     if len(readings) == 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 # The number that stands for each unknown: sums, and small multiples of these, are none of them.
@@ -106,12 +106,17 @@ def _put(size: Size, u: int, value: Size) -> Size:
 
 
 def equations(
-    sizes: Sequence[Size], solution: Solution, left: int, right: int
+    sizes: Sequence[Size],
+    solution: Solution,
+    left: int,
+    right: int,
+    constants: Collection[int] = (),
 ) -> Iterator[Equation]:
-    """What it may mean that two numbers of an error should be equal, likeliest first."""
+    """What it may mean that two numbers of an error should be equal, likeliest first; no axis makes those that are constants."""
     parts = [_part(solution.of(size)) for size in sizes]
     values = {solution.number(size): size for size in reversed([*sizes, *parts])}
-    yield from itertools.product(_readings(values, left), _readings(values, right))
+    ways = ([Size(constant=n)] if n in constants else _readings(values, n) for n in (left, right))
+    yield from itertools.product(*ways)
     for factor in _FACTORS:  # both are shares of sizes
         if not {left, right} & values.keys() and {left * factor, right * factor} <= values.keys():
             yield values[left * factor], values[right * factor]

@@ -80,14 +80,17 @@ PRICER = """
     import jax.numpy as jnp
     import numpy as np
 
-    def build(accrual, bucket, knots, knee, steps, rate=0.1):
+    def build(accrual, bucket, knots, knee, steps, rate=0.1, notes=(1, 2, 0), bends=(1, 2, 0)):
         accrual = np.asarray(accrual, float)
         knee = jnp.asarray(knee, float)
         steps = int(np.asarray(steps, int))
         bucket = np.array(bucket, dtype=np.int64)
         rate = np.asarray(rate)
+        sung = np.asarray(notes)
+        bent = np.asarray(bends)
 
         def price(x):
+            y = sung.astype(x.dtype) @ x + bent.astype(x.dtype) @ bent
             return (x[bucket] * accrual * rate)[:knots]
         return price
     """
@@ -97,11 +100,15 @@ def test_what_the_factory_makes_arrays_of(tmp_path) -> None:
     inner = loaded(tmp_path / "pricer_here.py", PRICER).build(np.ones(3), [0, 1, 1], 2, 1, 1)
     found = clues(
         inner,
-        [*named(["x", "accrual", "bucket", "knots", "knee", "steps"]), *named(["rate"], rate="0")],
+        [
+            *named(["x", "accrual", "bucket", "knots", "knee", "steps", "notes", "bends"]),
+            *named(["rate"], rate="0"),
+        ],
     )
     assert {name: clue.kind for name, clue in found.items()} == {
         "accrual": Kind.ARRAY,
         "bucket": Kind.INTEGERS,
+        "notes": Kind.INTEGERS,
     }
 
 

@@ -39,6 +39,27 @@ def test_attributes_are_read_in_helpers_too() -> None:
     assert attributes_read([pressure])["wave"] == {"height", "number", "density"}
 
 
+class Surface:
+    @staticmethod
+    def _parts(wave, at):
+        return wave.height * at
+
+    @classmethod
+    def made(cls, wave):
+        return wave.number
+
+    def above(self, wave):
+        return wave.crest
+
+    @staticmethod
+    def forward(ctx, wave, at):
+        return Surface._parts(wave, at) + Surface.made(wave) + Surface.above(ctx, wave)
+
+
+def test_attributes_are_read_in_methods_of_a_class_that_is_named() -> None:
+    assert attributes_read([Surface.forward])["wave"] == {"height", "number", "crest"}
+
+
 def scene(params, point):
     return point - params["centre"], params["radius"]
 

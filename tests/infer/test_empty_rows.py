@@ -38,6 +38,17 @@ def test_the_last_row_of_a_mask_is_left_out_where_the_function_has_a_number_ther
     assert emptied(unguarded, MASK) == []
 
 
+def test_the_last_row_of_a_table_with_a_mark_below_zero_is_all_marks() -> None:
+    def known(x: Any, labels: Any) -> Any:
+        return guarded(x, labels != -1)
+
+    labels = np.array([[0, -1, 1], [1, 0, -1]])
+    assert emptied(known, labels) == [[True, True]]
+    assert emptied(known, labels + 1) == []
+    full = np.array([[True, True], [True, True]])
+    assert emptied(guarded, full) == [[True, False]]
+
+
 def test_one_row_is_never_empty() -> None:
     assert emptied(guarded, MASK[:1]) == []
     assert emptied(guarded, MASK[0]) == []

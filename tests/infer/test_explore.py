@@ -52,6 +52,18 @@ def test_a_dense_layer() -> None:
     assert len({rows, inner, columns}) == 3
 
 
+def test_a_number_that_the_function_states_is_no_sum_of_axes() -> None:
+    """Six zones of which each has a share: `5 + 1` of an axis of five by chance."""
+    zones = np.ones(6)
+
+    def missing(kernel, feats, dwell):
+        return zones - dwell @ (feats @ kernel)
+
+    found = rich(Gradient(missing))
+    assert found["kernel"][1:] == (6,)
+    assert found["dwell"][-1:] == found["feats"][:1]
+
+
 def test_attention_has_queries_and_keys_of_their_own_number() -> None:
     def attend(q, k, v):
         return (q @ np.swapaxes(k, -1, -2)) @ v

@@ -92,7 +92,11 @@ _FAMILIES = tuple(
             r"|(?:^|[,;(]\s*)(?:strictly )?rising\s*(?=[,;.)]|$)(?!\W*(?:or|and|then)\b)",
             "in increasing",
         ),
-        (r"\bsorted\b(?! (?:in )?(?:descending|decreasing))", "in sorted"),
+        (
+            r"\bsorted\b(?! (?:in )?(?:descending|decreasing))"
+            r"|\bnever (?:runs?|goe?s?|steps?|turns?) back(?:wards?)?\b|\bnever (?:decreas\w+|descends?|falls?)\b",
+            "in sorted",
+        ),
         (
             r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b|\b-1 (?:or|and) \+?1\b|\+1 (?:or|and) -1\b",
             "in signs",

@@ -54,6 +54,10 @@ _INTEGERS_FIRST = re.compile(
     re.IGNORECASE,
 )
 _ONE_OF_EACH = re.compile(r"\W*integer" + _OF_EACH, re.IGNORECASE)
+# The dtype of an array leads, `int64, the bag of each crop`; plain numbers have none.
+_DTYPE_FIRST = re.compile(
+    r"\W*u?int(?:8|16|32|64)\b(?!\W*(?:an?\s+|the\s+)?(?:scalars?|numbers?|counts?)\b)"
+)
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"
     r"|edge) (?:index|numbers?))\b",
@@ -196,7 +200,7 @@ def array_of_integers(text: str) -> bool:
     head = " ".join(_HEAD_ENDS.split(text)[0].split()[:6])
     plain = re.search(r"\b(?:if|or|returns?|whether|single|when)\b", head, re.IGNORECASE)
     whole = _LABELS.search(head) or re.match(r"\W*integers\b", head) or re.search(r"\b(?:int\w*|integer) (?:array|tensor|vector)|\blongtensor|\b(?:array|tensor|vector)s? of int", text[:60], re.IGNORECASE)  # fmt: skip
-    whole = whole or _ONE_OF_EACH.match(text)
+    whole = whole or _ONE_OF_EACH.match(text) or _DTYPE_FIRST.match(text)
     return bool(whole) and plain is None and not _NO_INTEGERS.search(text)
 
 

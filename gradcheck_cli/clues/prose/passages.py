@@ -266,6 +266,8 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
     shaped = re.compile(
         rf"{listed}(?=\s*(?:{_TYPE}\s+)?{BRACKETS})"
     )  # `q, k [N, D]`, `src, dst int (N,)`
+    # In what is said of another one, `prior: a row for each breed, shape [breeds, k]`, a breed is none of ours.
+    anyone = re.compile(rf"^\s*`*(?:{beside})`*\s*:.*\b(?:an?|each|every|per)\s+$")
     for sentence in _sentences(text, names):
         masked = _without_shapes(sentence)
         for match in re.finditer(rf"(?<![\w.\"'/-]){re.escape(name)}(?![\w'\"/])", masked):
@@ -273,10 +275,10 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
             leading = re.search(r"(?:^|[.,;:])\s*$", sentence[: match.start()])
             common = shared.match(behind) or (shaped.match(behind) if leading else None)
             behind = behind[common.end() :] if common else behind
-            if _NOUN_OF.search(sentence[: match.start()]) and _QUOTES.match(behind):
+            ahead = sentence[: match.start()]
+            if anyone.match(ahead) or (_NOUN_OF.search(ahead) and _QUOTES.match(behind)):
                 continue
             stop = _stop(other, _without_shapes(behind))
-            ahead = sentence[: match.start()]
             starts = [m.end() for m in other.finditer(_without_shapes(ahead))]
             leads = re.match(r"\s*:(?![:=])", behind) and re.search(
                 rf"(?:^|[.,;(]|[)\]]\s+and\b)\s*(?:(?:{beside})\s*(?:,|/|&|and)\s*)*$", ahead

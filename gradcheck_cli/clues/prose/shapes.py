@@ -33,6 +33,12 @@ _SAID = re.compile(
 _SHAPED = re.compile(
     rf"(?P<dims>{BRACKETS})\s*-?\s*(?:shaped|(?:float\w*\s+)?{_NOUN})", re.IGNORECASE
 )
+# `float array [platters, dishes]`, whatever the axes are called; no interval, and no remark.
+_TYPED = re.compile(
+    r"^\W*(?:an?\s+)?(?:float\w*|u?int\w*|integer|bool\w*|real|complex\w*)\s+(?:arrays?|tensors?|tables?|matrix)\s*"
+    rf"(?P<dims>(?=\[\s*[A-Za-z][^\[\]]*,|\(\s*[A-Za-z]\w*\s*,\s*(?!(?:and|or|not|non|finite|sorted|dense|sparse|static|fixed|frozen|constant)\b)[\w, ]+\)){BRACKETS})",
+    re.IGNORECASE,
+)
 _ANY_SHAPE = re.compile(r"[\[(]\s*(?:\.\.\.|\*|…)\s*,?\s*[\])]")
 _COMPONENTS = re.compile(
     r"^\W*(?:\([\w. ]+\)\W*)?(?:(?:an?|the|unit|input|rotation"
@@ -314,14 +320,15 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
     match = _BROADCAST.search(text)
     if match is not None and (dims := stated(match["dims"])) is not None:
         return Shape(match.group(), dims)
-    for pattern in (_SAID, _SHAPED, _BY, _SPACE, _LENGTH):
+    for pattern in (_SAID, _SHAPED, _TYPED, _BY, _SPACE, _LENGTH):
         for match in pattern.finditer(text):
             dims = _sure(match["dims"])
             if _ANY_SHAPE.fullmatch(match["dims"]) or _JOINED.match(text, match.end("dims")):
                 return None
             other = _OTHER_SHAPE if pattern is _SAID else _ELSE
             if dims is not None and not other.search(text[: match.start()]):
-                return Shape(match.group(), _richest(dims, text[match.end("dims") :]))
+                written = match["dims"] if pattern is _TYPED else match.group()
+                return Shape(written, _richest(dims, text[match.end("dims") :]))
             if pattern is _SAID:
                 break  # what is said of others comes later
     spaced = _LETTERS.match(text)

@@ -62,7 +62,15 @@ def test_long_is_a_dtype_only_where_a_dtype_stands(text: str, kind: str) -> None
 
 @pytest.mark.parametrize(
     ("text", "is_array"),
-    [("integers, 1 for hits", True), ("class labels", True), ("integer or None", False)],
+    [
+        ("integers, 1 for hits", True),
+        ("class labels", True),
+        ("integer or None", False),
+        ("int64, the bag of each crop", True),
+        ("int64 scalar", False),
+        ("int32, the number of steps", False),
+        ("int, the bag of each crop", False),
+    ],
 )
 def test_integers_in_the_plural_are_an_array(text: str, is_array: bool) -> None:
     assert array_of_integers(text) is is_array
