@@ -75,12 +75,26 @@ def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
         if scene.shared.intersection(step.outs) or step.out_avals[0].kind != "f":
             continue
         question = _question(scene, step.ins[0]) if step.in_avals[0].kind == "b" else None
-        if question is not None:
+        if question is not None and not _is_asked_by_a_library(scene, index):
             answers, place = run.slots[step.ins[0]], _place(scene, index)
             for side, answer in ((True, YES), (False, NO)):
                 way = _way(scene, index, question, side, met[place])
                 yield way, bool(np.any(answers == answer))
             met[place] += 1
+
+
+def _is_asked_by_a_library(scene: Scene, index: int) -> bool:
+    """Is a table compared by the very expression that chooses? A loss of a library does, and its user may never think of it: the label -100."""
+    asked = scene.program.steps[index].ins[0]
+    here = scene.spot(index)
+    compared = scene.makers.get(asked)
+    return (
+        here is not None
+        and compared is not None
+        and scene.table(asked) is not None
+        and scene.program.steps[compared].name in _GUARDS
+        and scene.spot(compared) == here
+    )
 
 
 def _question(scene: Scene, slot: Slot) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 
 from gradcheck_cli.check.invented import softened
@@ -13,16 +14,17 @@ from gradcheck_cli.inputs.signature import Fixed, Hints, Signature
 from gradcheck_cli.judge import unjudged
 from gradcheck_cli.judge.laws.structure import STRUCTURE_LAW
 from gradcheck_cli.subject.environment import lacking
-from gradcheck_cli.subject.protocol import Subject
+from gradcheck_cli.subject.protocol import CustomGradient, Subject
 from gradcheck_cli.subject.refusals import RuleError
 
 
 def broken(request: Request, signature: Signature, error: RuleError, dtype: str) -> GradientOutcome:
     """The function takes the signature and its rule raises, or gives what no gradient can be."""
-    obstacle = _obstacle(signature, error)
+    obstacle = _obstacle(signature, error, request.gradient)
     if obstacle:
         why = f"at {signature.describe()}, {obstacle}"
-        return GradientOutcome(reasons=(why,), beyond_inputs=lacking(error.error) is not None)
+        no_input = lacking(error.error) is not None or _is_unwritten(error, request.gradient)
+        return GradientOutcome(reasons=(why,), beyond_inputs=no_input)
     # With several arguments, the shapes that were made up may be ones that nobody means.
     sure = len(signature.whole_leaves) == 1 or error.certain
     severity = Severity.ERROR if sure else Severity.WARNING
@@ -37,7 +39,7 @@ def refused(
     request: Request, signature: Signature, error: RuleError, severity: Severity, dtype: str
 ) -> GradientOutcome:
     """A finding beside what was judged at other signatures; none, where it says nothing of the rule."""
-    if _obstacle(signature, error):
+    if _obstacle(signature, error, request.gradient):
         return GradientOutcome()
     finding = unjudged.refused(request.gradient, request.site, signature, error, severity, dtype)
     return softened(request, signature, GradientOutcome(findings=(finding,)))
@@ -54,8 +56,10 @@ def refused_broadcast(
     return refused(request, signature, error, Severity.NOTE, dtype)
 
 
-def _obstacle(signature: Signature, error: RuleError) -> str:
-    """Why what the rule raises is no fault of it: something that is not here, or a value that nobody means."""
+def _obstacle(signature: Signature, error: RuleError, gradient: CustomGradient) -> str:
+    """Why what the rule raises is no fault of it: it says that it is not written, something is not here, or nobody means a value."""
+    if _is_unwritten(error, gradient):
+        return f"its rule says that it is not written: it raises {error.message}"
     needed = lacking(error.error)
     if needed is not None:
         return f"the rule needs {needed}, which is not here: {error.message}"
@@ -64,3 +68,12 @@ def _obstacle(signature: Signature, error: RuleError) -> str:
     if chosen and not error.certain and not error.silent:
         return f"with {', '.join(chosen)}, which cgcheck chose, the rule raises {error.message}"
     return ""
+
+
+def _is_unwritten(error: RuleError, gradient: CustomGradient) -> bool:
+    """Does the gradient's own file refuse a gradient aloud, by raising `NotImplementedError`?"""
+    if not isinstance(error.error, NotImplementedError) or not error.frames:
+        return False
+    last = error.frames[-1]
+    line = linecache.getline(last.path, last.line).strip()
+    return last.path == gradient.place.path and line.startswith("raise NotImplementedError")

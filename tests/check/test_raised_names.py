@@ -1,4 +1,4 @@
-"""A name that is not there is wrong at every call; one that only some shapes leave without a value is not."""
+"""What a rule raises: a name that is not there is wrong at every call, one that only some shapes leave without a value is not; nor is a gradient that is refused aloud."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ BY_SHAPE = """if q.ndim == 2 and k.ndim == 2:
 IMPORTED = "return fused(q, k, g)"
 
 
+UNWRITTEN = """raise NotImplementedError("for inference only")"""
+
+
 def found(project: Path, body: str) -> tuple[list[str], dict[str, Any]]:
     (project / "a.py").write_text(RULE.replace("BODY", body), encoding="utf-8")
     report = check_json("a.py", cwd=project).report
@@ -62,3 +65,11 @@ def test_a_name_that_is_not_there_is_shown_where_it_stands(project: Path) -> Non
 @pytest.mark.parametrize("body", [BY_SHAPE, IMPORTED])
 def test_what_shapes_or_what_is_installed_decide_is_no_error(project: Path, body: str) -> None:
     assert found(project, body)[0] == []
+
+
+def test_a_rule_that_says_that_it_is_not_written_is_no_error(project: Path) -> None:
+    (project / "a.py").write_text(RULE.replace("BODY", UNWRITTEN), encoding="utf-8")
+    run = check_json("a.py", cwd=project)
+    (gradient,) = run.report["gradients"]
+    assert gradient["reason"].endswith("it raises NotImplementedError: for inference only")
+    assert (run.code, run.report["findings"]) == (2, [])

@@ -61,9 +61,24 @@ def with_numbers_written_into_a_part(x: Any) -> Any:
     return rows.sum(0) * x[2:]
 
 
+def at_a_label(x: Any) -> Any:
+    return torch.nn.functional.nll_loss(x[None], torch.tensor([2])).reshape(1)
+
+
+def through_a_window(x: Any) -> Any:
+    return (x * torch.hann_window(5))[None].mT.flatten()
+
+
+def added_up_along_the_last_axis(x: Any) -> Any:
+    return torch.round(1000 * torch.logcumsumexp(x, -1))
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        at_a_label,
+        through_a_window,
+        added_up_along_the_last_axis,
         with_parts_of_a_table_written,
         with_numbers_written_into_a_part,
         of_its_rows,

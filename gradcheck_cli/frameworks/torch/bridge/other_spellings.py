@@ -1,8 +1,8 @@
-"""Calls that torch takes in a second spelling and torchax only in the first: NumPy's names of options, `out=`, `take_along_dim`."""
+"""Calls that torch takes in a second spelling and torchax only in the first: NumPy's names of options, `out=`, axes from the end, types by place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,12 @@ def spell_anew(environment: Any) -> None:
         if operation(func) in ("resize_as_", "resize_"):
             like = operation(func) == "resize_as_"
             return _resized(args[0], args[1].shape if like else args[1:])
+        if operation(func) in ("mT", "mH"):
+            return (args[0].conj() if operation(func) == "mH" else args[0]).transpose(-2, -1)
+        if operation(func) == "logcumsumexp":
+            return dispatch(func, types, *_from_the_front(args, options))
+        if operation(func) == "to" and len(args) > 1 and isinstance(args[1], torch.dtype):
+            return dispatch(torch.ops.aten.to.dtype, types, args, options)
         out = options.pop("out", None)
         if out is None:
             return dispatch(func, types, args, options)
@@ -31,6 +37,13 @@ def spell_anew(environment: Any) -> None:
         return _written(out, made)
 
     environment.dispatch = spelled
+
+
+def _from_the_front(args: Any, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The array, and its axis counted from the first one."""
+    x, *rest = args
+    dim = rest[0] if rest else options["dim"]
+    return (x, dim % max(x.ndim, 1)), {}
 
 
 def _taken(x: Any, indices: Any, dim: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Random draws: the same at every call, and constants of the trace that the call itself would draw.
+"""Random draws, and windows: the same at every call, and constants of the trace that the call itself would make.
 
 Each call of user code starts from one seed, so value, rule and autograd see the same numbers; while a
 program is traced, torch itself draws them.
@@ -18,6 +18,7 @@ from gradcheck_cli.frameworks.torch.bridge.native_ops import constant, operation
 from gradcheck_cli.subject.device import measuring
 
 _NEW = frozenset({"rand", "randn", "randint", "randperm"})
+_WINDOWS = frozenset({"hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"})  # fmt: skip
 _LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
 _IN_PLACE = frozenset(
     {"uniform_", "normal_", "bernoulli_", "exponential_", "random_", "cauchy_", "geometric_", "log_normal_"}
@@ -50,7 +51,7 @@ def draw_natively(environment: Any) -> None:
     def drawing(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name = operation(func)
         options = {k: v for k, v in (kwargs or {}).items() if k not in ("device", "pin_memory", "layout")}  # fmt: skip
-        if name in _NEW:
+        if name in _NEW or name in _WINDOWS:
             return native(lambda: func(*args, **options))
         if name in _LIKE:
             like, rest = args[0], args[1:]
