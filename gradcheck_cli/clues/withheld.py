@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradcheck_cli.clues.source_text.returned import returned_tuples
+from gradcheck_cli.clues.source_text.returned import returned_inside, returned_tuples
 from gradcheck_cli.clues.source_text.roles import is_forward
 from gradcheck_cli.clues.source_text.tree import last_word, text_of
 from gradcheck_cli.inputs.signature import Parameter
@@ -20,8 +20,9 @@ def withheld(
     """What every `return` of a function of the rule says in the place of each argument, where that is None or zeros."""
     orders = ([p.name for p in parameters], [p.name for p in parameters if p.differentiable])
     found: dict[str, list[ast.expr]] = {}
-    for function in (f for f in rule if not _is_forward(f, parameters)):
-        returned = [tuple_.elts for tuple_ in returned_tuples(function)]
+    for function in rule:
+        read = returned_inside if _is_forward(function, parameters) else returned_tuples
+        returned = [tuple_.elts for tuple_ in read(function)]
         names = next((o for o in orders if any(len(r) == len(o) for r in returned)), [])
         given = zip(names, *(r for r in returned if len(r) == len(names)), strict=True)
         found |= {name: each for name, *each in given if all(map(_is_nothing, each))}

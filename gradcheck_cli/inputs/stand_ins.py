@@ -20,6 +20,7 @@ _PERIOD = 5  # of later masks
 _FEW_PLACES = 16  # in which another integer is tried
 _STRIDES = (2, 3, 5, 7, 11, 13)  # from one integer of a table to the next
 _FEW_ROWS = 3  # with no more of them, a row that repeats takes one away
+_SOME = 4  # integers, of which one may be left out
 _COLUMNS = 3  # of pairs, one would be twice the same
 _CLASSES = 3  # with two, one of which is alone, no two rows of a kind would be left beside others
 
@@ -97,10 +98,13 @@ def _unlike_all(options: Sequence[Array], found: Sequence[Array]) -> Array:
 
 
 def _turned(size: int, count: int, turn: int) -> Array:
-    """Integers below a count that go on by a stride, from another one at each turn."""
+    """Integers below a count that go on by a stride, from another one at each turn; of many, one but the first is left out."""
     # With another stride some would never come.
     stride = next(n for n in _STRIDES if math.gcd(n, count) == 1 or n == _STRIDES[-1])
     turned = np.asarray((np.arange(size) * stride + turn) % count)
+    if count >= _SOME and size >= 2 * count:
+        absent = 1 + turn % (count - 1)
+        turned = np.where(turned == absent, 1 + absent % (count - 1), turned)
     if 2 < size <= count:  # each would come once; not the first: it repeats in the table beside
         turned[-1] = turned[1]
     return turned

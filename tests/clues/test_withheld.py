@@ -47,3 +47,13 @@ def test_what_a_forward_function_keeps_is_no_gradient() -> None:
         return g, 0.0 * g, zeros_like(g)
 
     assert set(withheld([fwd, bwd], PARAMETERS)) == {"rate"}
+
+
+def test_a_rule_inside_of_the_function_says_it_too() -> None:
+    def scaled(x: Any, times: Any, rate: Any) -> Any:
+        def grad(g: Any) -> Any:
+            return g, None, g
+
+        return x, grad
+
+    assert set(withheld([scaled], PARAMETERS)) == {"times"}

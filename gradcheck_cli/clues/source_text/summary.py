@@ -15,6 +15,7 @@ from gradcheck_cli.inputs.names import says_how_many
 from gradcheck_cli.inputs.signature import OMITTED
 
 # `lengths`, `valid_len`, `seq_lens`
+_SOME = "in 0..6"
 _A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
 # Where two kinds are stated, the one that says more.
@@ -222,6 +223,8 @@ class _Sketch:
         marks = self._all_marks
         if marks == [-1] and self.about.equal_to_marks:
             return ">= -1"  # places, and what stands for none
+        if marks == [0] and self.about.equal_to_marks and says_how_many(self.path):
+            return _SOME  # `counts == 0` of data: some are none, and others several
         if len(marks) < 2:
             return ""
         sides = min(marks) < 0 and max(marks) <= 1 and not self.about.equal_to_marks

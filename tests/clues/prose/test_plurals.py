@@ -61,3 +61,14 @@ def test_shapes_of_several_of_each_are_those_of_one() -> None:
     assert spelled_out("keys (see below)", names) == "keys (see below)"
     assert spelled_out("rows of b, as (batch, dim)", ("a", "b")) == "rows of b, as (batch, dim)"
     assert spelled_out("x is (N, D)", ("x", "i")) == "x is (N, D)"
+
+
+def test_the_others_are_those_of_which_no_shape_is_told() -> None:
+    names = ("drive", "x0", "v0", "dt")
+    told = "In steps of dt. drive: (steps, reeds); the other two: (reeds,). Gives (steps, reeds)."
+    text = Text("here", told, near=True)
+    assert {name: clue.spec for name, clue in read_text(text, names).items()} == {
+        "drive": "f32[steps reeds]", "x0": "f32[reeds]", "v0": "f32[reeds]",
+    }  # fmt: skip
+    for left in ("drive along the other (steps) axis", "drive; the others: (see below)", "the other five: (reeds,)"):  # fmt: skip
+        assert spelled_out(left, names) == left

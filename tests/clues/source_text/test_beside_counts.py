@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gradcheck_cli.inputs.clue import Kind
 from tests.clues.source_text.libraries import jnp, read
 from tests.conftest import check_json
 
@@ -107,6 +108,21 @@ def checked(x, counts):
         raise ValueError("a row without steps")
     assert (counts > 0).all()
     return at_once(x, counts)
+
+
+def likelihood(counts, rate, level):
+    return jnp.where(counts == 0, rate, rate - jnp.log(rate) * counts) + jnp.where(level == 0, 1, 2)
+
+
+def of_the_rate(kept, g):
+    counts, rate, level = kept
+    return None, g * jnp.where(counts == 0, 1.0, 1 - counts / rate), None
+
+
+def test_counts_of_data_of_which_some_are_none_are_whole_numbers() -> None:
+    found = read(likelihood, of_the_rate)
+    assert (found["counts"].kind, found["counts"].domain) == (Kind.INTEGERS, "in 0..6")
+    assert "level" not in found or found["level"].kind is not Kind.INTEGERS
 
 
 def test_counts_begin_at_none_where_the_text_asks_for_it() -> None:
