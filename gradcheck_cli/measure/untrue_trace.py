@@ -18,18 +18,15 @@ from gradcheck_cli.measure.casts import narrowest
 from gradcheck_cli.measure.components import GRADIENTS, VALUES, as_floats, columns
 from gradcheck_cli.measure.formula_gap import comparison
 from gradcheck_cli.measure.measurements import Measurements
+from gradcheck_cli.measure.own_rounding import holds_in_float64
 from gradcheck_cli.measure.states import REGULAR
-from gradcheck_cli.reals.balls.balls import Balls, exact
-from gradcheck_cli.reals.enclose import working
 from gradcheck_cli.reals.program import Program
-from gradcheck_cli.reals.walk import NoRealMeaning, walk
 from gradcheck_cli.subject.protocol import Subject
 from gradcheck_cli.subject.results import Floats
 from gradcheck_cli.subject.user_code import UserCodeError, calling_user_code
 
 Array = np.ndarray[Any, Any]
 
-_FLOAT64_BITS = 53
 _FEWEST = 4
 _NEARLY_ALL = 0.9  # elsewhere rounding hides it
 
@@ -129,32 +126,14 @@ def _untrue(m: Measurements, results: _Results) -> bool:
     if not wide:  # what a function loses of its digits is no fault of its trace
         return _mostly(results.others(rows, run, UNTRUE_TRACE.value))
     other &= results.others(rows, wide, results.gap)
-    return _mostly(other) and _mostly(other & ~_may_be_rounding(m, results, rows, wide))
-
-
-def _may_be_rounding(
-    m: Measurements, results: _Results, rows: Array, wide: Sequence[Array]
-) -> Array:
-    """Rows, out of these, at which the program itself, run with the digits of float64, loses as much as the call in float64."""
+    if not _mostly(other):
+        return False
     traces = m.subject.traces()
     program = traces.rule if results.of == "custom" else traces.primal
-    lost = np.zeros(len(rows), bool)
+    inputs = [a[rows] for a in (*m.points, *m.cotangents)]
     if program is None:
-        return lost
-    try:
-        with working(_FLOAT64_BITS):
-            args = [exact(a[rows]) for a in (*m.points, *m.cotangents)]
-            outs = walk(program, Balls(len(rows)), args)
-            values = len(m.subject.outputs)
-            part = outs[values:] if results.of == "custom" else outs[:values]
-            balls = columns(
-                [np.broadcast_to(o, (len(rows), *o.shape[1:])) for o in part], len(rows)
-            )
-            floats = exact(columns(wide, len(rows)))
-            held = [[b.overlaps(f) for b, f in zip(*row, strict=True)] for row in zip(balls, floats, strict=True)]  # fmt: skip
-            return np.asarray(np.asarray(held, bool).reshape(len(rows), -1).all(axis=1))
-    except NoRealMeaning:
-        return lost
+        return True
+    return _mostly(other & ~holds_in_float64(program, inputs, wide, last=results.of == "custom"))
 
 
 def _in_float64(m: Measurements, rows: Array) -> Floats | None:

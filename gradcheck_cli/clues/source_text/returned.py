@@ -16,7 +16,7 @@ def returned_tuples(function: Callable[..., Any]) -> Iterator[ast.Tuple]:
 
 
 def returned_inside(function: Callable[..., Any]) -> Iterator[ast.Tuple]:
-    """The same of the rule that a function defines and returns beside its value: `return value, grad`."""
+    """Each tuple that a rule gives which the function defines, and returns beside its value: `return value, grad`."""
     text = text_of(function)
     lines = text.statements if text else ()
     names = {t.elts[1].id for t in _tuples(lines) if len(t.elts) == 2 and isinstance(t.elts[1], ast.Name)}  # fmt: skip
