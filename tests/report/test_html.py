@@ -113,6 +113,14 @@ def test_a_gradient_is_open_where_something_is_to_be_read(tmp_path: Path) -> Non
         assert cards[0]["data-tone"] == verdict
 
 
+def test_one_cause_is_one_block_that_names_what_else_it_does(tmp_path: Path) -> None:
+    value = finding("non-finite-value", line=4, witness=WITNESS, fix=FAULT.fix, fingerprint="b")
+    elements = parsed(page(report(FAULT, value), tmp_path))
+    assert len(elements.of("article")) == 1
+    assert "it is wrong" in elements.text("dd")
+    assert "non-finite-value" in elements.text("code")
+
+
 def test_a_plot_stands_at_its_finding_and_once(tmp_path: Path) -> None:
     text = page(report(FAULT), tmp_path)
     assert text.count("<figure>") == 1

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Cause, Edit, Severity, Witness, WitnessInput
-from gradcheck_cli.report.text.one_cause import with_followers
+from gradcheck_cli.report.one_cause import with_followers
 from tests.reports import finding
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gradcheck_cli.contract.report import Evidence, Finding, Plot
@@ -17,20 +17,28 @@ _MOST_LINES = 12  # of what is marked, and of a difference
 
 
 def article(
-    finding: Finding, root: Path, evidence: Evidence | None = None, plot: Plot | None = None
+    finding: Finding,
+    root: Path,
+    evidence: Evidence | None = None,
+    plot: Plot | None = None,
+    too: Sequence[Finding] = (),
 ) -> Markup:
-    """One finding; `plot` is the line it lies on."""
-    rule = element("a", element("code", finding.rule), href=f"#rule-{finding.rule}")
-    pill = element("span", finding.severity, class_=f"pill {finding.severity}")
+    """One finding; `plot` is the line it lies on, `too` are told in it as well, being of the same cause."""
     return element(
         "article",
-        element("h3", pill, " ", rule, " ", finding.message),
+        element("h3", *_title(finding)),
         *_source(finding, root),
         *_numbers(finding, evidence),
         *([figure(plot, [finding])] if plot is not None else []),
-        *_advice(finding, root),
+        *_advice(finding, root, too),
         class_=f"finding {finding.severity}",
     )
+
+
+def _title(finding: Finding) -> tuple[Markup | str, ...]:
+    rule = element("a", element("code", finding.rule), href=f"#rule-{finding.rule}")
+    pill = element("span", finding.severity, class_=f"pill {finding.severity}")
+    return pill, " ", rule, " ", finding.message
 
 
 def _source(finding: Finding, root: Path) -> Iterator[Markup]:
@@ -79,9 +87,9 @@ def _numbers(finding: Finding, evidence: Evidence | None) -> Iterator[Markup]:
         yield element("table", head, *body, class_="numbers")
 
 
-def _advice(finding: Finding, root: Path) -> Iterator[Markup]:
-    """Why it is so, what to write, how to see it again."""
-    parts = []
+def _advice(finding: Finding, root: Path, too: Sequence[Finding]) -> Iterator[Markup]:
+    """What else it is, why it is so, what to write, how to see it again."""
+    parts = [("too", joined(*_title(other))) for other in too]
     if finding.cause is not None:
         parts.append(("cause", joined(caused(finding.cause, finding.path))))
     if finding.fix:

@@ -10,6 +10,7 @@ from gradcheck_cli.report.html.figure import figure
 from gradcheck_cli.report.html.finding import article
 from gradcheck_cli.report.look import Look
 from gradcheck_cli.report.markup import Markup, element
+from gradcheck_cli.report.one_cause import with_followers
 from gradcheck_cli.report.shapes import in_words, shapes
 from gradcheck_cli.report.words import (
     FINE,
@@ -37,6 +38,7 @@ def card(numbered: Numbered, report: Report, look: Look) -> Markup:
     findings = own(gradient, number, report.findings)
     loud = [f for f in findings if f.severity is not Severity.NOTE]
     notes = [f for f in findings if f.severity is Severity.NOTE]
+    blocks = with_followers(loud)
     words = " ".join(
         (gradient.qualname, gradient.path, tone(gradient), *(f.rule for f in findings))
     )
@@ -44,9 +46,9 @@ def card(numbered: Numbered, report: Report, look: Look) -> Markup:
         element("p", about(gradient, findings), class_="about"),
         *_doubts(gradient, look.verbose),
         *_as_elsewhere(gradient, number, report),
-        *(article(f, look.root, gradient.evidence, _of(f, gradient)) for f in loud),
+        *(article(f, look.root, gradient.evidence, _of(f, gradient), too) for f, too in blocks),
         *_notes(notes),
-        *_others(gradient, findings, loud),
+        *_others(gradient, findings, [finding for finding, _ in blocks]),
         *_details(gradient),
     )
     return element(

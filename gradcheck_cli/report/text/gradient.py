@@ -9,10 +9,10 @@ from gradcheck_cli.contract.report import Evidence, Finding, Gradient, Report, S
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.report.by_file import Numbered
 from gradcheck_cli.report.closing import count
+from gradcheck_cli.report.one_cause import with_followers
 from gradcheck_cli.report.shapes import in_words, shapes
 from gradcheck_cli.report.text.finding import finding_lines
 from gradcheck_cli.report.text.lines import Line, wrapped
-from gradcheck_cli.report.text.one_cause import with_followers
 from gradcheck_cli.report.text.sheet import Sheet
 from gradcheck_cli.report.words import (
     FINE,
