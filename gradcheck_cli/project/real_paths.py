@@ -9,7 +9,10 @@ from pathlib import Path
 
 def real(path: str | Path) -> str:
     """The path of a file itself, whatever links lead to it."""
-    return _real(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 — a `Path` of each costs more than the question
+    text = os.fspath(path)
+    if text.startswith(os.sep):
+        return _real(text)
+    return _real(os.path.join(os.getcwd(), text))  # noqa: PTH109, PTH118 — a `Path` of each costs more than the question
 
 
 @functools.lru_cache(maxsize=32768)  # each file of a run is asked for a few times
