@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,6 +26,7 @@ Seen = tuple[Change, Showing]
 _MOST_ROWS = 256
 # A question whose answer is nearly always no: it guards a division, a logarithm, an empty row.
 _GUARDS = ("eq", "ne", "is_finite")
+_IGNORES = re.compile(r"ignor|-100\b", re.IGNORECASE)
 _ORDERS = ("gt", "ge", "lt", "le")
 
 
@@ -84,7 +87,10 @@ def _ways(scene: Scene, args: Sequence[Array]) -> Iterator[tuple[Change, bool]]:
 
 
 def _is_asked_by_a_library(scene: Scene, index: int) -> bool:
-    """Is a table compared by the very expression that chooses? A loss of a library does, and its user may never think of it: the label -100."""
+    """Is a table compared by the very expression that chooses? A loss of a library does, and its user may never think of it: the label -100.
+
+    Not where the file speaks of what is ignored.
+    """
     asked = scene.program.steps[index].ins[0]
     here = scene.spot(index)
     compared = scene.makers.get(asked)
@@ -94,6 +100,7 @@ def _is_asked_by_a_library(scene: Scene, index: int) -> bool:
         and scene.table(asked) is not None
         and scene.program.steps[compared].name in _GUARDS
         and scene.spot(compared) == here
+        and not any(map(_IGNORES.search, linecache.getlines(here.path)))
     )
 
 

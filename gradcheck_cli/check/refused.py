@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 from collections.abc import Sequence
+from types import FunctionType
 
 from gradcheck_cli.check.invented import softened
 from gradcheck_cli.check.outcome import GradientOutcome
@@ -71,9 +73,21 @@ def _obstacle(signature: Signature, error: RuleError, gradient: CustomGradient) 
 
 
 def _is_unwritten(error: RuleError, gradient: CustomGradient) -> bool:
-    """Does the gradient's own file refuse a gradient aloud, by raising `NotImplementedError`?"""
+    """Does the rule itself refuse a gradient aloud, by raising `NotImplementedError`? What it calls may have been forgotten."""
     if not isinstance(error.error, NotImplementedError) or not error.frames:
         return False
     last = error.frames[-1]
     line = linecache.getline(last.path, last.line).strip()
-    return last.path == gradient.place.path and line.startswith("raise NotImplementedError")
+    return line.startswith("raise NotImplementedError") and any(
+        last.path == function.__code__.co_filename and last.line in _lines(function)
+        for function in gradient.rule_code()
+    )
+
+
+def _lines(function: FunctionType) -> range:
+    """The lines of a function in its file."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        return range(0)
+    return range(first, first + len(lines))

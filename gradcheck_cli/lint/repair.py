@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,13 +31,12 @@ from gradcheck_cli.lint.spellings import (
 )
 from gradcheck_cli.lint.terms import Options, Term
 from gradcheck_cli.project.edits import lines_of
-from gradcheck_cli.project.leftovers import leftovers
+from gradcheck_cli.project.leftovers import acts, leftovers
 from gradcheck_cli.project.rule_pages import Proof, Rule
 
 # Which of several a method's object is of.
 _ARRAYS = ("torch", "jax", "tensorflow", "keras", "numpy")
 _PRODUCT = "1 * 1"
-_IN_PLACE = re.compile(r"[a-z]\w*[^\W_]_")
 _FACTORS = ("factor_1", "factor_1 * factor_2", "factor_1 * factor_2 * factor_3")  # named by no page
 _KEY = {"dim": "axis", "keepdim": "keepdims"}
 
@@ -107,22 +105,7 @@ def _does_more(node: ast.expr, tree: ast.Module) -> bool:
         return True
     mine = _names(node)
     statements = (s for s in ast.walk(_owner(node, tree)) if isinstance(s, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return))  # fmt: skip
-    return _acts(node) or any(_acts(s) and mine & _names(s) for s in statements)
-
-
-def _acts(node: ast.AST) -> bool:
-    """Is there a call that writes into an array, or a name that an expression gives?"""
-    return any(
-        isinstance(part, ast.NamedExpr)
-        or (
-            isinstance(part, ast.Call)
-            and (
-                any(keyword.arg in ("out", "inplace") for keyword in part.keywords)
-                or _IN_PLACE.fullmatch(getattr(part.func, "attr", getattr(part.func, "id", "")))
-            )
-        )
-        for part in ast.walk(node)
-    )
+    return acts(node) or any(acts(s) and mine & _names(s) for s in statements)
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,11 @@ _Place = tuple[int, int]  # a line, from 1, and the letters before
 _METHODS = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sum", "mean", "abs", "square", "pow", "clamp", "max", "min", "detach", "reshape", "unsqueeze"})  # fmt: skip
 _SEE_NAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _NUMERIC = frozenset({"math", "cmath", "numpy", "scipy", *PACKAGES})
+_IN_PLACE = re.compile(r"[a-z]\w*[^\W_]_")
+_STATEFUL = frozenset({"random", "io", "distributed", "debug", "debugging", "cuda"})
+_DOES_MORE = re.compile(
+    r"set_|manual_|seed|save|load|print|assert|callback|register|enable|disable|fill|put|copyto|default_rng"
+)
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -26,23 +32,29 @@ def leftovers(source: str, edits: Sequence[Edit]) -> list[Edit]:
 
     A line whose value may do more than give a number stays.
     """
-    gone: list[Edit] = []
-    while more := _next(source, [*gone, *edits]):
-        gone += more
-    return gone
-
-
-def _next(source: str, edits: Sequence[Edit]) -> list[Edit]:
-    """What nothing reads once these are made; taking it out may leave more behind."""
     module = _module(source)
     found = [
         _without(statement)
         for function in module.functions
         if any(_inside(edit, function) for edit in edits)
-        for statement in _unread(_Edited(function, module.lines, edits))
-        if stands_alone(statement, module.lines) and not _may_do_more(statement.value, module.names)
+        for statement in _unread(function, module, edits)
     ]
-    return [each for each in dict.fromkeys(found) if not any(_meet(each, e) for e in edits)]
+    return list(dict.fromkeys(found))
+
+
+def acts(node: ast.AST) -> bool:
+    """Is there a call that writes into an array, or a name that an expression gives?"""
+    return any(
+        isinstance(part, ast.NamedExpr)
+        or (
+            isinstance(part, ast.Call)
+            and (
+                any(keyword.arg in ("out", "inplace") for keyword in part.keywords)
+                or _IN_PLACE.fullmatch(getattr(part.func, "attr", getattr(part.func, "id", "")))
+            )
+        )
+        for part in ast.walk(node)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +77,12 @@ def _module(source: str) -> _Module:
 
 
 def _modules(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """The names of modules, and of what comes from a package of numbers."""
+    """The names of packages of numbers, and of what comes from them."""
     for node in nodes:
         match node:
             case ast.Import(names=names):
-                yield from (each.asname or each.name.partition(".")[0] for each in names)
+                numeric = [n for n in names if n.name.partition(".")[0] in _NUMERIC]
+                yield from (each.asname or each.name.partition(".")[0] for each in numeric)
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 if module.partition(".")[0] in _NUMERIC:
                     yield from (each.asname or each.name for each in names)
@@ -79,44 +92,61 @@ def _inside(edit: Edit, function: ast.FunctionDef) -> bool:
     return function.lineno <= edit.line and edit.end_line <= (function.end_lineno or 0) + 1
 
 
-class _Edited:
-    """A function, and what is left in it of what reads a name."""
-
-    def __init__(
-        self, function: ast.FunctionDef, lines: Sequence[str], edits: Sequence[Edit]
-    ) -> None:
-        self.function = function
-        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
-        self.stored = [node.id for node in names if isinstance(node.ctx, ast.Store)]
-        others = [node for node in names if not isinstance(node.ctx, ast.Store)]
-        self.read = {node.id for node in others}
-        self.written = {name for edit in edits for name in _NAME.findall(edit.text)}
-        self.left = self.written | {
-            node.id
-            for node in others
-            if not any(_start(e) <= _place(node, lines) < _end(e) for e in edits)
-        }
-
-
-def _unread(edited: _Edited) -> Iterator[ast.Assign]:
-    """The statements that give a name to what the function read before, and does not now."""
-    function = edited.function
-    if _SEE_NAMES & edited.read:
+def _unread(
+    function: ast.FunctionDef, module: _Module, edits: Sequence[Edit]
+) -> Iterator[ast.Assign]:
+    """The statements that give a name to what the function read before, and does not now; the last one may take others with it."""
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    others = [node for node in names if not isinstance(node.ctx, ast.Store)]
+    stored = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
+    left = Counter(node.id for node in others if not _is_replaced(node, module.lines, edits))
+    left.update(name for edit in edits for name in _NAME.findall(edit.text))
+    left.update(_in_words(function))
+    read = {node.id for node in others}
+    if _SEE_NAMES & read:
         return
-    shared = {
-        n for s in ast.walk(function) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names
-    }
-    lost = edited.read - edited.left - shared
-    for block in _blocks(function) if lost else ():
-        for statement in block:
+    kept = {n for s in ast.walk(function) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}  # fmt: skip
+    lines = dict(_plain_lines(function, module, edits))
+    waiting = [name for name in lines if name in read and not left[name]]
+    for name in waiting:  # it grows on the way
+        if name in kept or stored[name] != 1:
+            continue
+        yield lines[name]
+        freed = Counter(n.id for n in ast.walk(lines[name].value) if isinstance(n, ast.Name))
+        left.subtract(freed)
+        waiting += [n for n in freed if n in lines and left[n] <= 0 and n not in waiting]
+
+
+def _in_words(function: ast.FunctionDef) -> Iterator[str]:
+    """Names in strings, which may be code for somebody else."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _NAME.findall(node.value)
+
+
+def _is_replaced(node: ast.expr, lines: Sequence[str], edits: Sequence[Edit]) -> bool:
+    return any(_start(e) <= _place(node, lines) < _end(e) for e in edits)
+
+
+def _plain_lines(
+    function: ast.FunctionDef, module: _Module, edits: Sequence[Edit]
+) -> Iterator[tuple[str, ast.Assign]]:
+    """The statements that only give a number a name, on lines of their own that no edit changes, by that name."""
+    for block in _blocks(function):
+        for statement in block if _is_not_alone(block) else ():
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)]) if name in lost:
-                    if edited.stored.count(name) == 1 and _is_not_alone(block):
-                        yield statement
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    told = "".join(module.lines[statement.lineno - 1 : statement.end_lineno])
+                    before = module.lines[statement.lineno - 2] if statement.lineno > 1 else ""
+                    alone = stands_alone(statement, module.lines) and "#" not in told
+                    whole = alone and not before.rstrip().endswith("\\")
+                    touched = any(_meet(_without(statement), edit) for edit in edits)
+                    if whole and not touched and not _may_do_more(value, module.names):
+                        yield name, statement
 
 
 def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
-    for node in ast.walk(function):
+    for node in (n for n in ast.walk(function) if not isinstance(n, ast.ClassDef)):
         for part in ("body", "orelse", "finalbody"):
             block = getattr(node, part, None)
             if isinstance(block, list):
@@ -154,17 +184,17 @@ def _meet(lines: Edit, other: Edit) -> bool:
 
 
 def _may_do_more(value: ast.expr, modules: frozenset[str]) -> bool:
-    """May it do more than give a number? A function of a module does not, nor does a usual method of an array."""
+    """May it do more than give a number? A function of a package of numbers does not, nor does a usual method of an array."""
     nodes = list(ast.walk(value))
-    if any(isinstance(n, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for n in nodes):
+    if acts(value) or any(isinstance(n, ast.Await | ast.Yield | ast.YieldFrom) for n in nodes):
         return True
     return any(isinstance(n, ast.Call) and not _is_plain(n.func, modules) for n in nodes)
 
 
 def _is_plain(called: ast.expr, modules: frozenset[str]) -> bool:
-    if not isinstance(called, ast.Attribute):
+    if not isinstance(called, ast.Attribute) or _DOES_MORE.match(called.attr):
         return False
     root = called.value
-    while isinstance(root, ast.Attribute):
+    while isinstance(root, ast.Attribute) and root.attr not in _STATEFUL:
         root = root.value
     return called.attr in _METHODS or (isinstance(root, ast.Name) and root.id in modules)

@@ -73,3 +73,10 @@ def test_a_rule_that_says_that_it_is_not_written_is_no_error(project: Path) -> N
     (gradient,) = run.report["gradients"]
     assert gradient["reason"].endswith("it raises NotImplementedError: for inference only")
     assert (run.code, run.report["findings"]) == (2, [])
+
+
+def test_what_a_rule_calls_has_to_be_written(project: Path) -> None:
+    outside = RULE.replace("def bwd", f"def slope():\n    {UNWRITTEN}\n\n\ndef bwd")
+    (project / "b.py").write_text(outside.replace("BODY", "return slope()"), encoding="utf-8")
+    run = check_json("b.py", cwd=project)
+    assert "rule-raises" in [f["rule"] for f in run.report["findings"]]

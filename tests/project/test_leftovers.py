@@ -8,7 +8,7 @@ from gradcheck_cli.contract.report import Edit
 from gradcheck_cli.project.edits import applied
 from gradcheck_cli.project.leftovers import leftovers
 
-HEAD = "import math as m\nfrom torch.nn import functional as F\n\n\n"
+HEAD = "import math as m\nimport journal\nimport numpy as np\nfrom torch.nn import functional as F\n\n\n"
 
 
 def without(source: str, *replaced: tuple[str, str]) -> str:
@@ -44,6 +44,12 @@ def test_two_edits_together_leave_what_neither_leaves_alone() -> None:
     [
         "e = print(x)",
         "e = load.fetch(x)",
+        "e = journal.note(x)",
+        "e = np.exp(x, out=k)",
+        "e = np.random.rand(3)",
+        "e = m.exp(\n        x)  # kept",
+        "e = x\n    k = call('e * 2')",
+        "class S:\n        e = x",
         "e = x.write()",
         "e = (k := x)",
         "e = x; k = x",

@@ -94,7 +94,7 @@ _FAMILIES = tuple(
         ),
         (
             r"\bsorted\b(?! (?:in )?(?:descending|decreasing))"
-            r"|\bnever (?:runs?|goe?s?|steps?|turns?) back(?:wards?)?\b|\bnever (?:decreas\w+|descends?|falls?)\b",
+            r"|\bnever (?:runs?|goe?s?) back(?:wards?)?\b(?!\s+(?:to|on|in|under|below)\b)",
             "in sorted",
         ),
         (

@@ -54,9 +54,9 @@ _INTEGERS_FIRST = re.compile(
     re.IGNORECASE,
 )
 _ONE_OF_EACH = re.compile(r"\W*integer" + _OF_EACH, re.IGNORECASE)
-# The dtype of an array leads, `int64, the bag of each crop`; plain numbers have none.
+# The dtype of an array leads, `int64, the bag of each crop`: one for each of several.
 _DTYPE_FIRST = re.compile(
-    r"\W*u?int(?:8|16|32|64)\b(?!\W*(?:an?\s+|the\s+)?(?:scalars?|numbers?|counts?)\b)"
+    r"\W*u?int(?:8|16|32|64)\s*[,:;-]\s[^.;]*\b(?:(?:of|for|per)\s+(?:each|every)|per\s+[a-z]+)\b"
 )
 _LABELS = re.compile(
     r"\b(?:indices|indexes|ids|labels?|(?:class|token|segment|cluster|bin|row|column|node"

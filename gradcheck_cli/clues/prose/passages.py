@@ -276,7 +276,8 @@ def _mentions(text: str, name: str, names: Sequence[str]) -> Iterator[Passage]:
             common = shared.match(behind) or (shaped.match(behind) if leading else None)
             behind = behind[common.end() :] if common else behind
             ahead = sentence[: match.start()]
-            if anyone.match(ahead) or (_NOUN_OF.search(ahead) and _QUOTES.match(behind)):
+            is_noun = anyone.match(ahead) and not re.match(r"\s*[(\[]", behind)
+            if is_noun or (_NOUN_OF.search(ahead) and _QUOTES.match(behind)):
                 continue
             stop = _stop(other, _without_shapes(behind))
             starts = [m.end() for m in other.finditer(_without_shapes(ahead))]

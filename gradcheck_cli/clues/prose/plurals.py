@@ -138,13 +138,17 @@ def _of_each(match: re.Match[str], names: Sequence[str]) -> str:
 
 
 def _of_the_others(match: re.Match[str], names: Sequence[str]) -> str:
-    """An entry for each parameter that stands before no shape; of more than are counted those that come first."""
-    told = rf"`*\s*(?:[:,]|is|of|,?\s*and\s+\w+)?\s*(?:\w+\s+)?{BRACKETS}"
-    others = [n for n in names if not re.search(rf"(?<![\w.]){re.escape(n)}{told}", match.string)]
+    """An entry for each parameter of which the text tells no shape before; of more than are counted those that come first."""
+    before = match.string[: match.start()]
+    ahead = [
+        re.split(r"[.;\n]", before[: each.start()])[-1] for each in re.finditer(BRACKETS, before)
+    ]
+    told = {name for clause in ahead for name in names if _is_named(name, clause)}
+    others = [name for name in names if name not in told]
     count = _NUMBERS.index(match["count"]) + 2 if match["count"] else len(others)
     sizes = re.findall(r"\w+", match["shape"])
     is_shape = "," in match["shape"] or probable(match["shape"]) is not None
-    if not is_shape or len(others) < max(count, 1) or {*sizes} & {*others}:
+    if not (told and is_shape) or len(others) < max(count, 1) or {*sizes} & {*others}:
         return match[0]
     return "\n" + "\n".join(f"{name}: of shape {match['shape']}" for name in others[:count]) + "\n"
 

@@ -33,10 +33,15 @@ _SAID = re.compile(
 _SHAPED = re.compile(
     rf"(?P<dims>{BRACKETS})\s*-?\s*(?:shaped|(?:float\w*\s+)?{_NOUN})", re.IGNORECASE
 )
-# `float array [platters, dishes]`, whatever the axes are called; no interval, and no remark.
+# `float array [platters, dishes]`, whatever the axes are called.
 _TYPED = re.compile(
     r"^\W*(?:an?\s+)?(?:float\w*|u?int\w*|integer|bool\w*|real|complex\w*)\s+(?:arrays?|tensors?|tables?|matrix)\s*"
-    rf"(?P<dims>(?=\[\s*[A-Za-z][^\[\]]*,|\(\s*[A-Za-z]\w*\s*,\s*(?!(?:and|or|not|non|finite|sorted|dense|sparse|static|fixed|frozen|constant)\b)[\w, ]+\)){BRACKETS})",
+    rf"(?P<dims>(?=[(\[]\s*[A-Za-z]\w*\s*,[\w\s,]*[)\]]){BRACKETS})",
+    re.IGNORECASE,
+)
+# What stands there as well, and is no axis: `float array (sorted, unique)`.
+_REMARK = re.compile(
+    r"\w+(?:ed|ing|ly|able|ive|ic|ous)|unique|log|natural|unit|absolute|true|false|zero|one|dense|sparse|finite|optional|static|real|complex|not|non|and|or|no",
     re.IGNORECASE,
 )
 _ANY_SHAPE = re.compile(r"[\[(]\s*(?:\.\.\.|\*|…)\s*,?\s*[\])]")
@@ -320,20 +325,19 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
     match = _BROADCAST.search(text)
     if match is not None and (dims := stated(match["dims"])) is not None:
         return Shape(match.group(), dims)
-    for pattern in (_SAID, _SHAPED, _TYPED, _BY, _SPACE, _LENGTH):
+    for pattern in (_SAID, _SHAPED, _BY, _SPACE, _LENGTH):
         for match in pattern.finditer(text):
             dims = _sure(match["dims"])
             if _ANY_SHAPE.fullmatch(match["dims"]) or _JOINED.match(text, match.end("dims")):
                 return None
             other = _OTHER_SHAPE if pattern is _SAID else _ELSE
             if dims is not None and not other.search(text[: match.start()]):
-                written = match["dims"] if pattern is _TYPED else match.group()
-                return Shape(written, _richest(dims, text[match.end("dims") :]))
+                return Shape(match.group(), _richest(dims, text[match.end("dims") :]))
             if pattern is _SAID:
                 break  # what is said of others comes later
-    spaced = _LETTERS.match(text)
-    if spaced is not None and (dims := stated(spaced["dims"])) is not None:
-        return Shape(spaced["dims"], dims)
+    at_once = _at_its_head(text)
+    if at_once is not None:
+        return at_once
     sentence = SENTENCE_END.split(text)[0]
     for match in _BRACKETED.finditer(sentence):
         if match.start() and sentence[match.start() - 1].isalnum() and match.group()[0] == "(":
@@ -351,6 +355,20 @@ def _of_entry(text: str, elsewhere: Collection[str]) -> Shape | None:
     letters = _LAYOUT_FIRST.match(sentence)
     layout = None if letters is None else _of_layout(letters["axes"])
     return layout or _loose(sentence) or _of_one_each(sentence)
+
+
+def _at_its_head(text: str) -> Shape | None:
+    """The shape that an entry begins with, behind its type at most: `b h q d`, `float array [platters, dishes]`."""
+    spaced, typed = _LETTERS.match(text), _TYPED.match(text)
+    if spaced is not None and (dims := stated(spaced["dims"])) is not None:
+        return Shape(spaced["dims"], dims)
+    dims = None if typed is None else stated(typed["dims"])
+    return None if typed is None or dims is None or not _are_axes(dims) else Shape(typed["dims"], dims)  # fmt: skip
+
+
+def _are_axes(dims: Dims) -> bool:
+    """Are they what axes go along, one of them in the plural, and none of them a remark?"""
+    return any(map(_AN_AXIS.fullmatch, dims.names)) and not any(map(_REMARK.fullmatch, dims.names))
 
 
 def _of_one_each(sentence: str) -> Shape | None:

@@ -85,6 +85,7 @@ class Facts:
     stated_ranks: Mapping[str, int] = field(default_factory=dict)  # what other sources say
     text: str = ""  # which text is read
     scope: str = ""  # within it, where names of dimensions mean one thing
+    is_of_counts: bool = False  # it has the gamma function of them, as a likelihood has
     shapes_hold: bool = True  # false: only where a condition on the shapes holds
     node: ast.AST | None = None  # the statement that is read
     scopes: int = 0

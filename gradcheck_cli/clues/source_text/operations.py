@@ -146,6 +146,7 @@ _KEPT = (
     "asarray", "detach", "stop_gradient", "contiguous", "convert_to_tensor", "clone", "as_tensor",
     "requires_grad_", "array", "copy",
 )  # fmt: skip
+_OF_COUNTS = ("lgamma", "gammaln", "loggamma", "betaln", "lbeta")
 _CLIPS = ("clip", "clamp")
 _ELEMENTWISE = frozenset((
     "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "cbrt", "square", "abs", "fabs", "neg",
@@ -167,6 +168,7 @@ def call(made: Call, facts: Facts) -> Value:
     for operand in _rows(made):
         _ask(operand, made, facts)
     result = _products(made, facts)
+    facts.is_of_counts |= made.name in _OF_COUNTS
     if made.name == "t":
         facts.rank(made.argument(0), 2)
     if made.name in ("conv_general_dilated", "conv_with_general_padding"):

@@ -14,8 +14,8 @@ from gradcheck_cli.inputs.clue import ANOTHER, Clue, Entry, Kind
 from gradcheck_cli.inputs.names import says_how_many
 from gradcheck_cli.inputs.signature import OMITTED
 
+_COUNTS_OF_DATA = "in 0..6"
 # `lengths`, `valid_len`, `seq_lens`
-_SOME = "in 0..6"
 _A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
 # Where two kinds are stated, the one that says more.
@@ -223,8 +223,9 @@ class _Sketch:
         marks = self._all_marks
         if marks == [-1] and self.about.equal_to_marks:
             return ">= -1"  # places, and what stands for none
-        if marks == [0] and self.about.equal_to_marks and says_how_many(self.path):
-            return _SOME  # `counts == 0` of data: some are none, and others several
+        equals_none = marks == [0] and self.about.equal_to_marks
+        if equals_none and says_how_many(self.path) and self.facts.is_of_counts:
+            return _COUNTS_OF_DATA  # of which some are none, and others several
         if len(marks) < 2:
             return ""
         sides = min(marks) < 0 and max(marks) <= 1 and not self.about.equal_to_marks

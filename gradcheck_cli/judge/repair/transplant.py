@@ -115,7 +115,8 @@ def _of_vjp(bwd: Function, fwd: Function | None, name: str, file: SourceFile) ->
     argument = _unpacked(bwd, residuals, kept, name)
     if argument is not None:
         return _made(bwd, cotangent, argument)
-    if name in own or name in {n.id for n in ast.walk(bwd) if isinstance(n, ast.Name)}:
+    taken = {*own, *(n.id for n in ast.walk(bwd) if isinstance(n, ast.Name))}
+    if name in taken or name not in {a.arg for a in ast.walk(fwd.args) if isinstance(a, ast.arg)}:
         return None
     return _kept_instead(bwd, kept, name, file) or _kept_beside(bwd, kept, name, file)
 
@@ -124,13 +125,21 @@ def _kept_instead(bwd: Function, kept: ast.expr, name: str, file: SourceFile) ->
     """The argument in place of what was kept, which only the gradient read as it was: then the rule takes the argument."""
     *_, residuals, cotangent = bwd.args.args
     rule = _made(bwd, cotangent.arg, name)
-    if rule is None or residuals.annotation is not None:
+    named = {a.arg for a in ast.walk(bwd.args) if isinstance(a, ast.arg)}
+    if rule is None or residuals.annotation is not None or name in named or _is_shared(bwd, file):
         return None
     inside = {id(node) for node in ast.walk(rule.gradient)}
     if any(_is_name(n, residuals.arg) and id(n) not in inside for n in ast.walk(bwd)):
         return None
     saving = [file.edit(kept, name), file.edit(residuals, name)]
     return replace(rule, saving=saving)
+
+
+def _is_shared(rule: Function, file: SourceFile) -> bool:
+    """Is it named more than once in its file? Then others may call it as it was."""
+    own = "" if isinstance(rule, ast.Lambda) else rule.name
+    module = ast.parse("".join(file.lines))
+    return sum(isinstance(n, ast.Name) and n.id == own for n in ast.walk(module)) > 1
 
 
 def _kept_beside(bwd: Function, kept: ast.expr, name: str, file: SourceFile) -> _Rule | None:

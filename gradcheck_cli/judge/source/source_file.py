@@ -34,7 +34,7 @@ class SourceFile:
     def parses_with(self, edits: Sequence[Edit]) -> bool:
         """Is it Python, once these are made?"""
         try:
-            ast.parse(applied("".join(self.lines), edits))
+            compile(applied("".join(self.lines), edits), "", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             return False
         return True

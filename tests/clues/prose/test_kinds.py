@@ -69,6 +69,8 @@ def test_long_is_a_dtype_only_where_a_dtype_stands(text: str, kind: str) -> None
         ("int64, the bag of each crop", True),
         ("int64 scalar", False),
         ("int32, the number of steps", False),
+        ("int32, the axis to sum over", False),
+        ("int32 seed", False),
         ("int, the bag of each crop", False),
     ],
 )

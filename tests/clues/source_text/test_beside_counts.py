@@ -111,7 +111,12 @@ def checked(x, counts):
 
 
 def likelihood(counts, rate, level):
-    return jnp.where(counts == 0, rate, rate - jnp.log(rate) * counts) + jnp.where(level == 0, 1, 2)
+    some = rate - jnp.log(rate) * counts + jnp.gammaln(counts + 1)
+    return jnp.where(counts == 0, rate, some) + jnp.where(level == 0, 1, 2)
+
+
+def soft_mean(counts, rate, level):
+    return jnp.where(counts == 0, level, rate / jnp.where(counts == 0, 1, counts))
 
 
 def of_the_rate(kept, g):
@@ -123,6 +128,7 @@ def test_counts_of_data_of_which_some_are_none_are_whole_numbers() -> None:
     found = read(likelihood, of_the_rate)
     assert (found["counts"].kind, found["counts"].domain) == (Kind.INTEGERS, "in 0..6")
     assert "level" not in found or found["level"].kind is not Kind.INTEGERS
+    assert read(soft_mean, of_the_rate)["counts"].kind is not Kind.INTEGERS
 
 
 def test_counts_begin_at_none_where_the_text_asks_for_it() -> None:

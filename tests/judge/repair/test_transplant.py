@@ -90,6 +90,27 @@ def test_a_rule_that_does_not_show_how_is_left_as_it_is(tmp_path: Path, bwd: str
     assert planted(tmp_path, source, "bwd", "fwd")[0] is None
 
 
+@pytest.mark.parametrize(
+    ("bwd", "more"),
+    [
+        ("def bwd(e, g, *, x=None):\n    return (g / e,)", ""),
+        ("def bwd(e, g):\n    return (g / e,)", "other = lambda e, g: bwd(e=e, g=g)\nown = bwd\n"),
+    ],
+    ids=["the-name-is-a-keyword", "another-calls-it"],
+)
+def test_a_parameter_keeps_its_name_where_somebody_else_may_use_it(
+    tmp_path: Path, bwd: str, more: str
+) -> None:
+    source = f"{IMPORT}def fwd(x, axis):\n    e = m.exp(x)\n    return e, e\n\n\n{bwd}\n\n\n{more}"
+    _, written = planted(tmp_path, source, "bwd", "fwd")
+    assert "def bwd(e, g" in written
+
+
+def test_what_is_kept_has_a_name_in_the_forward_function(tmp_path: Path) -> None:
+    source = f"{IMPORT}x = 3.0\n\n\ndef fwd(z, axis):\n    return m.exp(z), m.exp(z)\n\n\ndef bwd(e, g):\n    return (g / e,)\n"
+    assert planted(tmp_path, source, "bwd", "fwd")[0] is None
+
+
 TORCH = """
 class Rule:
     def forward(ctx, x):

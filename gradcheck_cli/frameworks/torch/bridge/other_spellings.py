@@ -41,9 +41,9 @@ def spell_anew(environment: Any) -> None:
 
 def _from_the_front(args: Any, options: Mapping[str, Any]) -> tuple[Any, Any]:
     """The array, and its axis counted from the first one."""
-    x, *rest = args
-    dim = rest[0] if rest else options["dim"]
-    return (x, dim % max(x.ndim, 1)), {}
+    given = dict(zip(("input", "dim"), args, strict=False)) | dict(options)
+    x = given["input"]
+    return (x, given["dim"] % max(x.ndim, 1)), {}
 
 
 def _taken(x: Any, indices: Any, dim: int | None = None) -> Any:
