@@ -325,7 +325,7 @@ class Explorer:
     ) -> frozenset[int]:
         """The numbers in a refusal that no axis makes, but the function states: they come again where all axes are of other sizes.
 
-        None where a number that is an axis does not turn into what that axis is then: it is made of others by chance.
+        None of them where a number that is an axis does not turn into what that axis is then: it is made of others by chance.
         """
         told, sizes = told_sizes(refusal), {size for shape in shapes for size in shape}
         known = [size for size in sizes if solution.number(size) in told]

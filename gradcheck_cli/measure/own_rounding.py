@@ -21,7 +21,10 @@ _FLOAT64_BITS = 53
 def holds_in_float64(
     program: Program, inputs: Sequence[Array], run: Sequence[Array], *, last: bool
 ) -> Array:
-    """Rows at which a run in float64 lies within what the program may give with as many digits: its first results, or its last ones."""
+    """Rows at which a run in float64 lies within what the program may give with as many digits: its first results, or its last ones.
+
+    What has no bounds at all with so many digits holds nothing.
+    """
     count = len(inputs[0])
     try:
         with working(_FLOAT64_BITS):
@@ -29,7 +32,10 @@ def holds_in_float64(
             part = outs[-len(run) :] if last else outs[: len(run)]
             balls = columns([np.broadcast_to(o, (count, *o.shape[1:])) for o in part], count)
             floats = exact(columns(run, count))
-            held = [a.overlaps(b) for a, b in zip(balls.flat, floats.flat, strict=True)]
+            held = [
+                a.is_finite() and a.overlaps(b)
+                for a, b in zip(balls.flat, floats.flat, strict=True)
+            ]
     except NoRealMeaning:
         return np.zeros(count, bool)
     return np.asarray(np.reshape(held, (count, -1)).all(axis=1))
