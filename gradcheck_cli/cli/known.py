@@ -14,7 +14,7 @@ from gradcheck_cli.project.rule_pages import rules
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.project.suppressions import Filter
 from gradcheck_cli.report.closing import count
-from gradcheck_cli.run.known import room_of, without_known
+from gradcheck_cli.run.known import Room, without_known
 
 
 def only_new(
@@ -44,7 +44,7 @@ def only_new(
     elif gone := known.gone(report.findings, run):
         what = count(len(gone), "finding")
         _say(f"{what} of {path.name} no longer there: --update-baseline takes them out")
-    return without_known(report, room_of(known), settings)
+    return without_known(report, Room.of(known), settings)
 
 
 def news(
@@ -53,7 +53,7 @@ def news(
     """Takes what the baseline knows from reports of some files after those of others; nothing while it is written."""
     if update or not settings.baseline:
         return lambda part: part
-    room = room_of(load(_file(settings.baseline, root, named)))
+    room = Room.of(load(_file(settings.baseline, root, named)))
     return lambda part: without_known(part, room, settings)
 
 

@@ -196,6 +196,23 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     reproduce: str | None = None
 
 
+class Suppressor(StrEnum):
+    """Where a user says that a finding is not to be told."""
+
+    COMMENT = "comment"
+    SETTINGS = "settings"
+    BASELINE = "baseline"
+
+
+class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that is not told, where the user says so, and why."""
+
+    finding: Finding
+    by: Suppressor
+    line: int | None = None  # of the comment
+    reason: str | None = None
+
+
 class LawResult(msgspec.Struct, frozen=True, kw_only=True):
     law: str
     outcome: Outcome
@@ -314,4 +331,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gradients: list[Gradient]
     findings: list[Finding]
     not_covered: list[NotCovered]
+    suppressed: list[Suppressed] = []  # for the record: in no count, and in no exit code
     durations: dict[str, float] | None = None

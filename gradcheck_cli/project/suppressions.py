@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradcheck_cli.contract.report import Finding
+from gradcheck_cli.contract.report import Finding, Suppressed, Suppressor
 from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.project.added_comments import encoding_of
 from gradcheck_cli.project.comments import WHOLE_FILE, Ignore
@@ -36,6 +36,13 @@ class Filter:
         """The findings that are shown."""
         return [f for f in findings if self.selects(f.rule) and not suppressed(f, ignores)]
 
+    def suppressed(
+        self, findings: Iterable[Finding], ignores: Sequence[Ignore]
+    ) -> list[Suppressed]:
+        """The findings that would be shown but for a comment or a setting of their file."""
+        told = (f for f in findings if self.selects(f.rule))
+        return [_as_suppressed(f, hit[0]) for f in told if (hit := _suppressor(f, ignores))]
+
     def selects(self, rule: str) -> bool:
         """Is the rule shown under these settings?"""
         if rule == NEVER_IGNORED:
@@ -49,7 +56,8 @@ class Filter:
         """Names in the comments of a file that suppress none of its findings; none if that is not shown."""
         if not self.selects(RuleName.UNUSED_IGNORE):
             return []
-        used = {_suppressor(finding, ignores) for finding in findings if self.selects(finding.rule)}
+        hits = (_suppressor(f, ignores) for f in findings if self.selects(f.rule))
+        used = {(ignore.line, name) for ignore, name in filter(None, hits)}
         return [
             Unused(display, ignore.line, name)
             for ignore in ignores
@@ -78,12 +86,18 @@ def suppressed(finding: Finding, ignores: Sequence[Ignore]) -> bool:
     return _suppressor(finding, ignores) is not None
 
 
-def _suppressor(finding: Finding, ignores: Sequence[Ignore]) -> tuple[int, str] | None:
-    """The line of the first comment that suppresses a finding, and the name that it does so by."""
+def _as_suppressed(finding: Finding, ignore: Ignore) -> Suppressed:
+    by = Suppressor.COMMENT if ignore.line else Suppressor.SETTINGS
+    reason = ignore.reason if ignore.line else None
+    return Suppressed(finding=finding, by=by, line=ignore.line or None, reason=reason)
+
+
+def _suppressor(finding: Finding, ignores: Sequence[Ignore]) -> tuple[Ignore, str] | None:
+    """The first comment that suppresses a finding, and the name that it does so by."""
     names = (finding.rule, finding.code)
     lines = (WHOLE_FILE, finding.line, finding.gradient_line)
     here = [ignore for ignore in ignores if ignore.applies_to in lines]
-    hits = ((ignore.line, name) for ignore in here for name in ignore.rules if name in names)
+    hits = ((ignore, name) for ignore in here for name in ignore.rules if name in names)
     return next(hits, None)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gradcheck_cli.contract.report import Finding, Gradient, NotCovered, Report
+from gradcheck_cli.contract.report import Finding, Gradient, NotCovered, Report, Suppressed
 from gradcheck_cli.report.json_text import in_one_line
 from gradcheck_cli.report.look import Look
 
@@ -43,6 +43,8 @@ class Lines:
             self._put(items, path, self._finding(finding, number))
         for left in report.not_covered:
             self._put(items, left.path or "", _not_covered(left))
+        for quiet in report.suppressed:
+            self._put(items, quiet.finding.path, _suppressed(quiet))
         self._gradients += len(report.gradients)
         self._findings += len(report.findings)
         return "".join(in_one_line(item) for path in sorted(items) for item in items[path])
@@ -74,3 +76,7 @@ class Lines:
 
 def _not_covered(item: NotCovered) -> dict[str, Any]:
     return {"type": "not-covered", **msgspec.to_builtins(item)}
+
+
+def _suppressed(item: Suppressed) -> dict[str, Any]:
+    return {"type": "suppressed", **msgspec.to_builtins(item)}

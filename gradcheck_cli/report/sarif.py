@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from gradcheck_cli.contract.report import Edit, Finding, Report, Severity
+from gradcheck_cli.contract.report import Edit, Finding, Report, Severity, Suppressed, Suppressor
 from gradcheck_cli.project.rule_pages import Rule, rules
 from gradcheck_cli.report.json_text import indented
 from gradcheck_cli.report.look import Look
@@ -23,8 +23,9 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 
 def render(report: Report, look: Look) -> str:
-    """One run; what the run did not confirm is a suppressed result."""
-    used = sorted({f.rule for f in report.findings})
+    """One run; what a user or the run itself says is none is a suppressed result, with the reason."""
+    quiet = [item.finding for item in report.suppressed]
+    used = sorted({f.rule for f in [*report.findings, *quiet]})
     places = {name: index for index, name in enumerate(used)}
     log = {
         "$schema": _SCHEMA,
@@ -35,7 +36,10 @@ def render(report: Report, look: Look) -> str:
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {_ROOT: {"description": {"text": "where cgcheck was started"}}},
                 "invocations": [_invocation(report)],
-                "results": [_result(f, places[f.rule]) for f in report.findings],
+                "results": [
+                    *(_result(f, places[f.rule]) for f in report.findings),
+                    *(_suppressed(item, places[item.finding.rule]) for item in report.suppressed),
+                ],
             }
         ],
     }  # fmt: skip
@@ -97,8 +101,20 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         result["fixes"] = [_fix(finding)]
     if finding.withdrawn_by is not None:
         said = f"the run of {one_line(finding.withdrawn_by)} did not show it"
-        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": said}]
+        result["suppressions"] = [{"kind": "external", "justification": said}]
     return result
+
+
+def _suppressed(item: Suppressed, index: int) -> dict[str, Any]:
+    """A result for the record; a reader counts it as closed."""
+    comment = item.by is Suppressor.COMMENT
+    said: dict[str, Any] = {"kind": "inSource" if comment else "external"}
+    if item.reason:
+        said["justification"] = one_line(item.reason)
+    if item.line is not None:
+        region = {"startLine": item.line}
+        said["location"] = {"physicalLocation": {**_artifact(item.finding.path), "region": region}}
+    return {**_result(item.finding, index), "suppressions": [said]}
 
 
 def _location(finding: Finding) -> dict[str, Any]:

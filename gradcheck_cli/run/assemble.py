@@ -16,6 +16,7 @@ from gradcheck_cli.contract.report import (
     Severity,
     Status,
     Summary,
+    Suppressed,
     Tool,
 )
 from gradcheck_cli.contract.version import __version__
@@ -49,6 +50,7 @@ def assemble(
         gradients=draft.gradients,
         findings=draft.findings,
         not_covered=draft.not_covered,
+        suppressed=draft.suppressed,
         durations=_durations(files) if durations else None,
     )
 
@@ -61,6 +63,7 @@ class _Draft:
     gradients: list[Gradient] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     not_covered: list[NotCovered] = field(default_factory=list)
+    suppressed: list[Suppressed] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Findings that no comment suppresses; the settings may."""
@@ -71,8 +74,12 @@ class _Draft:
         self.findings += self.chosen.keep([*file.findings, *file.linted], file.ignores)
         numbers: dict[int, int] = {}  # by the identity of a finding: backends share one object
         # A list: an identity is a finding's own only as long as the finding lives.
-        for checked in list(across(file.gradients)):
+        gradients = list(across(file.gradients))
+        for checked in gradients:
             self._add_gradient(checked, file, numbers)
+        own = {id(f): f for checked in gradients for f in checked.findings}
+        every = [*file.findings, *file.linted, *own.values()]
+        self.suppressed += self.chosen.suppressed(every, file.ignores)
         self._leave(file.not_covered, file.display)
         self.findings += [item.finding for item in unused_ignores(file, self.chosen)]
 

@@ -48,6 +48,7 @@ def merged(reports: Sequence[Report]) -> Report:
         gradients=gradients,
         findings=findings,
         not_covered=left,
+        suppressed=[item for report in reports for item in report.suppressed],
         durations={name: s for each in times for name, s in each.items()} if times else None,
     )
 
@@ -67,9 +68,9 @@ def without(report: Report, paths: Collection[str], settings: Settings) -> Repor
         else exit_code(part.gradients, part.findings, left, settings)
     )
     files = report.summary.files - len(gone & set(paths))
-    return replace(
-        part, not_covered=left, summary=replace(part.summary, exit_code=code, files=files)
-    )
+    quiet = [item for item in part.suppressed if item.finding.path not in paths]
+    summary = replace(part.summary, exit_code=code, files=files)
+    return replace(part, not_covered=left, suppressed=quiet, summary=summary)
 
 
 def _file(finding: Finding, report: Report) -> str:

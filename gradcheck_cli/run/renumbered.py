@@ -30,4 +30,4 @@ def narrowed(report: Report, fingerprint: str) -> Report:
     kept = [i for i, f in enumerate(report.findings) if f.fingerprint == fingerprint]
     owners = {report.findings[i].gradient_index for i in kept}
     part = renumbered(report, sorted(owner for owner in owners if owner is not None), kept)
-    return replace(part, not_covered=[])
+    return replace(part, not_covered=[], suppressed=[])
