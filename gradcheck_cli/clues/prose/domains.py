@@ -7,6 +7,7 @@ import re
 
 from gradcheck_cli.clues.prose.dims import BRACKETS
 from gradcheck_cli.clues.prose.passages import SENTENCE_END, Passage
+from gradcheck_cli.clues.prose.zero_or_one import is_zero_or_one
 
 _N = r"[-+]?(?:(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)(?:\s*\*?\s*(?:pi\b|π))?|inf|∞|pi|π)"
 _INTERVAL = rf"(?P<left>[\[(])\s*(?P<low>{_N})\s*,\s*(?P<high>{_N})\s*(?P<right>[\])])"
@@ -284,12 +285,21 @@ _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
+# `the share of the workers who marked it, in [0, 1]`: of what it is, and then how large.
+_BEHIND_A_COMMA = re.compile(
+    rf"(?:\s+of(?:\s+[\w-]+){{1,8}})?\s*,\s*(?P<interval>{_IN}{_INTERVAL})", re.IGNORECASE
+)
+
+
 def domain(passage: Passage) -> str:
     """The domain of the parameter as a comment has it; nothing where the passage says none."""
     if passage.kind_only:
         return ""
+    said = (passage.own or passage.alone) if passage.entry else passage.after
+    if is_zero_or_one(said):
+        return "in binary"
     if passage.entry:
-        return _of_entry(passage.own or passage.alone)
+        return _of_entry(said)
     found = _of_mention(passage)
     asked = re.search(rf"{_MUST}{_ADVERB}(?:non-?)?(?:positive|negative)\b", passage.after)
     is_direction = asked is None and _TWO_WAYS.search(passage.after) is not None
@@ -410,6 +420,8 @@ def _of_mention(passage: Passage) -> str:
     before, after = passage.before, passage.after
     if described := _within_brackets(_with_signs(after)) or _behind_brackets(after):
         return described
+    if behind := _BEHIND_A_COMMA.match(after):
+        return _interval(behind["interval"])
     if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
         return ""
     if _OF_A_RESULT.search(before):

@@ -105,13 +105,16 @@ _ENTRY_OF_A_CAPITAL = re.compile(
 _UNITS = (
     r"(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er)|minute|hour|day|week|month|year|degree|radian|volt|watt"
     r"|pascal|newton|joule|kelvin|celsiu|mole|amp|ampere|ohm|siemen|farad|tesla|gaus|lumen|dollar|euro|cent|pound|unit|point|count|bit|byte|nat"
-    r"|bp|decibel|pixel|mile|inche|yard|knot|erg|electronvolt|photon|atmosphere|bar|ton|tonne|ounce|calorie|parsec|angstrom|micron|dalton|turn"
+    r"|bp|decibel|pixel|mile|knot|inche|yard|knot|erg|electronvolt|photon|atmosphere|bar|ton|tonne|ounce|calorie|parsec|angstrom|micron|dalton|turn"
     r"|cycle|step|frame|event|float|int|integer|number|alway|percent)s|\w*(?:ss|us|is))"
 )
 # `log_c: [materials]` above `n: [materials]`, in a plural that is no unit.
 _ENTRY_OF_A_PLURAL = re.compile(
     rf"^\s*\w+\s*:\s*\[(?P<name>(?!{_UNITS}\])[a-z_]" + r"{3,}s)\]", re.MULTILINE
 )
+# `flow: [batch]; areas: [pans]`: entries of a list.
+_ROW_OF_A_LIST = re.compile(r":\s*\[(?P<name>[^\W\d]\w*)\](?=\s*[;.])")
+_NO_UNITS = re.compile(rf"(?!{_UNITS}$)[a-z_]" + r"{3,}s")
 _ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
 _ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACEFGHJKLMNPRSTUVW]\])[A-Z])\]")
 _TUPLE_OF_ONE = re.compile(
@@ -282,7 +285,7 @@ def _certain(text: str) -> set[str]:
     for match in _SAID.finditer(text):
         dims = stated(match["dims"])
         found |= set(dims.names) if dims else set()
-    found |= _behind_several(text) | _shared_by_rows(text)
+    found |= _behind_several(text) | _shared_by_rows(text) | _listed(text)
     found |= {match["name"] for match in _TUPLE_OF_ONE.finditer(text)}
     for typed in (_TYPED_ROW, _ROW_OF_A_TYPE):
         found |= {match["name"] for match in typed.finditer(text)}
@@ -299,6 +302,13 @@ def _certain(text: str) -> set[str]:
         if dims is not None and any(len(name) > 2 and name in found for name in dims.names):
             found |= set(dims.names)
     return {name for name in found if not name.isdigit() and name != "..."}
+
+
+def _listed(text: str) -> set[str]:
+    """Plurals in brackets that end an entry of a list, where another entry's are an axis by its name: `flow: [batch]; areas: [pans]`."""
+    names = [match["name"] for match in _ROW_OF_A_LIST.finditer(text)]
+    known = (len(name) > 2 and probable(f"[{name}]") is not None for name in names)  # `s` is a unit
+    return {name for name in names if _NO_UNITS.fullmatch(name)} if any(known) else set()
 
 
 def _behind_several(text: str) -> set[str]:
