@@ -17,6 +17,7 @@ _AXES = re.compile(r"\w+\[([^\]]*)\]")
 _TOLD, _CALL = ("the docstring", "the comment"), "the call "
 # Families of matrices: what has two axes can be in them, and nothing else.
 _ORDERS = ("in sorted", "in increasing")
+_SHARES = re.compile(r"in [\[(]0(?:\.\d+)?, (?:1(?:\.0)?|0?\.\d+)[\])]")
 _LISTED = re.compile(r"in -?\d+\.\.-?\d+")
 _MATRICES = frozenset(f"in {family}" for family in MATRICES)
 
@@ -33,6 +34,8 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     if body is None:
         return list(stated)
     stated = [clue for clue in stated if not (_is_number(clue) and body.least_rank)]
+    if _is_of_marks(body) and any(_SHARES.fullmatch(clue.domain) for clue in stated):
+        body = replace(body, kind=Kind.ARRAY, domain="")
     if body.kind is Kind.INTEGERS:
         stated = [_of_integers(clue, body) for clue in stated]
     if body.kind is Kind.BOOLS and (body.declined or body.constant):
@@ -40,6 +43,11 @@ def by_strength(stated: Sequence[Clue], body: Clue | None) -> list[Clue]:
     counts = body.kind is Kind.SHAPE and bool(body.values)
     is_array = any(clue.kind is Kind.ARRAY for clue in stated)
     return [body, *stated] if counts and is_array else [*stated, body]
+
+
+def _is_of_marks(body: Clue) -> bool:
+    """Are they integers for no more than what they are compared with, which floats are, too?"""
+    return body.kind is Kind.INTEGERS and _LISTED.fullmatch(body.domain) is not None
 
 
 def _is_number(clue: Clue) -> bool:
@@ -66,8 +74,7 @@ def _is_told(clue: Clue) -> bool:
 
 def _of_integers(clue: Clue, body: Clue) -> Clue:
     """What a text gives a shape, and no type, where the body takes integers; that it is an array is nothing new of what gets no gradient."""
-    listed = _LISTED.fullmatch(body.domain) is not None  # marks, which floats may be, too
-    if clue.kind is Kind.ARRAY and not clue.spec and body.declined and not listed:
+    if clue.kind is Kind.ARRAY and not clue.spec and body.declined and not _is_of_marks(body):
         return replace(clue, kind=Kind.INTEGERS)
     if clue.kind is not Kind.ARRAY or not _is_told(clue):
         return clue

@@ -195,6 +195,8 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
+    ("Loss of x [B, A] against the share of workers who marked it, in [0, 1].", {"share": "in [0, 1]"}),
+    ("x (n, c), y (n, c) is 1 where nothing was sent; such hours get no weight.", {"y": "in binary"}),
     ("age (years, >= 0, zero gives zero), fitness lambda, longevity sigma > 0, base m: any", {"age": ">= 0", "longevity": "> 0"}),
     ("It vanishes for a small width w > 0 of x.", {}),
     ("Smooth penalty of the residual (convex, positive); residual.", {}),
