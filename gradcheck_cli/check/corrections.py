@@ -19,7 +19,7 @@ from gradcheck_cli.judge.repair.correction import Correction, correction
 from gradcheck_cli.project.rule_pages import find
 
 CHANGE = "the change that makes it right"
-_REFUSALS = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES)
+_REFUSALS = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES, RuleName.UNDEFINED_NAME)
 _NO_END = "the search for it did not come to its end"
 
 

@@ -15,7 +15,12 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.infer.second_chance import second_chances
 
 _WIDE = "float64"
-_REFUSED = (RuleName.GRADIENT_STRUCTURE, RuleName.RULE_RAISES, RuleName.OUT_OF_BOUNDS)
+_REFUSED = (
+    RuleName.GRADIENT_STRUCTURE,
+    RuleName.RULE_RAISES,
+    RuleName.UNDEFINED_NAME,
+    RuleName.OUT_OF_BOUNDS,
+)
 
 
 def outcomes(request: Request, start: Opening) -> Iterator[GradientOutcome]:

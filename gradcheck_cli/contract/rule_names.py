@@ -32,6 +32,7 @@ class RuleName(StrEnum):
     RULE_RAISES = "rule-raises"
     UNDECLARED_DEVIATION = "undeclared-deviation"
     OUT_OF_BOUNDS = "out-of-bounds"
+    UNDEFINED_NAME = "undefined-name"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_VALUE = "non-finite-value"
     IMPRECISE_GRADIENT = "imprecise-gradient"

@@ -36,6 +36,8 @@ def refused(
     where = signature.describe()
     stack = within(error.frames, gradient)
     rule = RuleName.RULE_RAISES if stack else RuleName.GRADIENT_STRUCTURE
+    if type(error.error) is NameError and severity is Severity.ERROR:
+        rule = RuleName.UNDEFINED_NAME
     if error.out_of_bounds and severity is Severity.ERROR:
         rule = RuleName.OUT_OF_BOUNDS
     raised = (
@@ -46,8 +48,6 @@ def refused(
     if note:
         message = f"the function takes {where}, its rule does not"
     told = error.message if note else _HELP.get(error.stage)
-    if type(error.error) is NameError and not note:
-        told = "the name is nowhere given a value where the rule runs: it fails at every call"
     finding = outline(rule, severity, message, gradient, site, help=told)
     return msgspec.structs.replace(
         finding if note else at_the_line(finding, stack, gradient),

@@ -58,7 +58,7 @@ def found(project: Path, body: str) -> tuple[list[str], dict[str, Any]]:
 def test_a_name_that_is_not_there_is_shown_where_it_stands(project: Path) -> None:
     rules, error = found(project, MISSING)
     line = (project / "a.py").read_text(encoding="utf-8").splitlines()[error["line"] - 1]
-    assert rules == ["rule-raises"]
+    assert rules == ["undefined-name"]
     assert line[error["column"] - 1 : error["end_column"] - 1] == "kk"
 
 

@@ -21,7 +21,7 @@ JAX = """
 
     def _pull(kept, ct):
         twice = 2 * kept
-        return (twice * cotangent,)
+        return (twice @ ct,)
 
     energy.defvjp(lambda x: (energy(x), x), _pull)
 
@@ -60,7 +60,7 @@ TENSORFLOW = """
     @tf.custom_gradient
     def double(x):
         def grad(dy):
-            return 2 * dyy
+            return 2 @ dy
         return 2 * x, grad
 
     @tf.custom_gradient
