@@ -60,7 +60,7 @@ TENSORFLOW = """
     @tf.custom_gradient
     def double(x):
         def grad(dy):
-            return 2 @ dy
+            return dy * int("two")
         return 2 * x, grad
 
     @tf.custom_gradient
