@@ -22,6 +22,7 @@ _TAME = 1e4  # beyond that, a family's arrays lose their digits before the funct
 
 
 MATRICES = frozenset({"spd", "orthogonal", "symmetric", "lower", "upper"})
+_DISCRETE = frozenset({"binary", "signs", "integers"})
 _OF_ONE_SIZE = frozenset({"simplex", "unit", "orthogonal", "binary", "signs"})
 
 
@@ -53,6 +54,11 @@ class Domain:
     def is_stated(self) -> bool:
         """Does somebody say which numbers lie in it, and not only what the argument is called?"""
         return self.is_bounded and not self.source.startswith("the name")
+
+    @property
+    def is_discrete(self) -> bool:
+        """Does it hold single numbers alone, and none between them?"""
+        return self.bounds.family in _DISCRETE
 
     @property
     def states_a_size(self) -> bool:

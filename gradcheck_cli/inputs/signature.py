@@ -62,6 +62,11 @@ class Leaf:
         return rows if self.domain is None else self.domain.into(rows, fmt)
 
     @property
+    def is_discrete(self) -> bool:
+        """Are its floats single numbers, such as 0 and 1, with none between them?"""
+        return self.domain is not None and self.domain.is_discrete
+
+    @property
     def parts(self) -> tuple[Leaf, ...]:
         """The arrays of floats that it consists of: itself, or a real and an imaginary part."""
         if not self.is_complex:

@@ -40,8 +40,8 @@ def boundaries(failure: Failure, m: Measurements) -> list[Interval]:
     ]
     for argument in [(leaf, element), *others][:_MOST_ARGUMENTS]:
         domain = m.subject.leaves[argument[0]].domain
-        if domain is not None and domain.joint:
-            continue  # one element alone leaves it
+        if domain is not None and (domain.joint or domain.is_discrete):
+            continue  # one element alone leaves it, or has nothing between two numbers
         values = spread if domain is None else np.unique(domain.into(spread, m.fmt))
         found = find_boundaries(m, failure.row, *argument, values, failure.holds)
         intervals = _joined(found) if m.subject.leaves[argument[0]].shape else found

@@ -139,6 +139,7 @@ class Reals:
     """The first rung: a program walked in balls."""
 
     program: Program
+    held: tuple[bool, ...] = ()  # arguments of single numbers, beside which there are none
     evidence: Evidence = Evidence.CERTIFIED
     over_reals: bool = True
     by_values: bool = False
@@ -155,7 +156,7 @@ class Reals:
 
     def decided_otherwise(self, by: float, seed: int) -> Iterable[Source]:
         """Walks in which what steps and comparisons look at is moved by up to this part of itself."""
-        return map(Reals, decided_otherwise(self.program, by, seed))
+        return (Reals(p, self.held) for p in decided_otherwise(self.program, by, seed))
 
     def run_out(self, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
         """No rows: its loops are part of the program."""
@@ -185,7 +186,7 @@ class Reals:
             estimated=bool(first.estimated.any()),
         )
         if ask.nudged and count:
-            _nudged(self.program, points, cotangents, first, truth, ask)
+            _nudged(self, points, cotangents, first, truth, ask)
         elif ask.ties:
             for state in truth.gradient_states:
                 state[first.ties] = np.where(state[first.ties] == REGULAR, KINK, state[first.ties])
@@ -194,7 +195,7 @@ class Reals:
 
 
 def _nudged(
-    program: Program,
+    source: Reals,
     points: Sequence[Array],
     cotangents: Sequence[Array],
     first: Enclosed,
@@ -202,21 +203,24 @@ def _nudged(
     ask: Ask,
 ) -> None:
     """Ask the nudge about the rows that are undefined or (with `ties`) tied."""
-    count = len(points[0])
+    count, program, held = len(points[0]), source.program, source.held
     holes = np.zeros(count, bool)
     for state in (*truth.value_states, *truth.gradient_states):
         holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
     asked = np.ones(count, bool) if ask.only is None else np.isin(np.arange(count), ask.only)
     here = np.flatnonzero(holes & asked)
     holes[:] = False
-    holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
+    around = [p[here] for p in points], [c[here] for c in cotangents]
+    holes[here] = defined_nearby(program, *around, held)
     tied = first.ties if ask.ties else np.zeros(count, bool)
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
     few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= MOST_TIED.value
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: most_nudged(program, points)]
     left = np.setdiff1d(np.flatnonzero(tied), rows)
     if len(left) and not few:
-        left = left[~_idle(program, points, cotangents, left, asked, first)]
+        idle = _idle(source, points, cotangents, left, asked, first)
+        _open_held(truth, left[idle], held)
+        left = left[~idle]
         # What ties there is a number of its own, or one at a value of its own: it has two sides.
         arrays = [p[left] for p in points if p[0].size > 1]
         apart = left[asked[left] & generic(arrays)][:_MOST_SPECIAL]
@@ -224,11 +228,18 @@ def _nudged(
     for state in truth.gradient_states:
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):
-        _resolve(program, points, cotangents, rows, first, truth)
+        _resolve(source, points, cotangents, rows, first, truth)
+
+
+def _open_held(truth: Truth, rows: Array, held: Sequence[bool]) -> None:
+    """Of what was held, a tie leaves the own gradient open."""
+    for state, stays in zip(truth.gradient_states, held, strict=False):
+        if stays:
+            state[rows] = np.where(state[rows] == REGULAR, KINK, state[rows])
 
 
 def _idle(
-    program: Program,
+    source: Reals,
     points: Sequence[Array],
     cotangents: Sequence[Array],
     rows: Array,
@@ -236,7 +247,7 @@ def _idle(
     first: Enclosed,
 ) -> Array:
     """Of tied rows, those whose ties decide nothing; of many, some of the `asked` ones from all over and the first others."""
-    slow = program.numbers(_SLOW)
+    slow = source.program.numbers(_SLOW)
     most = max(_FEWEST_IDLE, min(_MOST_IDLE, _SLOW_IDLE // slow)) if slow else _MOST_IDLE
     wanted = _spread(np.flatnonzero(asked[rows]), most * 3 // 4)
     others = np.setdiff1d(np.arange(len(rows)), wanted)[: most - len(wanted)]
@@ -244,8 +255,8 @@ def _idle(
     looked = rows[chosen]
     idle = np.zeros(len(rows), bool)
     idle[chosen] = idle_ties(
-        program, [p[looked] for p in points], [c[looked] for c in cotangents],
-        [o[looked] for o in first.outs],
+        source.program, [p[looked] for p in points], [c[looked] for c in cotangents],
+        [o[looked] for o in first.outs], source.held,
     )  # fmt: skip
     return idle
 
@@ -306,7 +317,7 @@ def close_domain(truth: Truth) -> None:
 
 
 def _resolve(
-    program: Program,
+    source: Reals,
     points: Sequence[Array],
     cotangents: Sequence[Array],
     rows: Array,
@@ -314,7 +325,8 @@ def _resolve(
     truth: Truth,
 ) -> None:
     """Ask the nudge about ties and holes, and write its answers into the truth."""
-    answers = nudge(program, [p[rows] for p in points], [c[rows] for c in cotangents])
+    here = [p[rows] for p in points], [c[rows] for c in cotangents]
+    answers = nudge(source.program, *here, source.held)
     for row, answer in zip(rows.tolist(), answers, strict=True):
         tie = bool(first.ties[row])
         jump = _jumps(truth, row, answer.outputs)
@@ -329,6 +341,7 @@ def _resolve(
             if jump:  # every side is right, the point itself too
                 states[row] = np.where(states[row] == REGULAR, KINK, states[row])
         truth.sides[row] = [] if jump else answer.sides
+        _open_held(truth, np.array([row]), source.held if tie else ())
 
 
 def _jumps(truth: Truth, row: int, outputs: Sequence[Settled]) -> bool:

@@ -65,9 +65,14 @@ class Answer:
     sides: list[Side]
 
 
-def nudge(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> list[Answer]:
-    """What happens around each row, along generic joint directions."""
-    directions = _directions([p.shape[1:] for p in points])
+def nudge(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    held: Sequence[bool] = (),
+) -> list[Answer]:
+    """What happens around each row, along generic joint directions; arguments that are `held` stay where they are."""
+    directions = _moving([p.shape[1:] for p in points], held)
     moves = [[sign * d for d in direction] for direction in directions for sign in _SIGNS]
     ways = _ways(program, points, cotangents, moves)
     for row, of_row in enumerate(ways):
@@ -143,7 +148,12 @@ def half_to(bits: int) -> arb:
     return arb(2) ** -bits
 
 
-def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
+def defined_nearby(
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    held: Sequence[bool] = (),
+) -> Array:
     """Rows of which some output is undefined here and defined a little aside.
 
     Cheap, and enough to leave points alone that lie outside the domain.
@@ -151,7 +161,7 @@ def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequen
     count = len(points[0])
     if not count:
         return np.zeros(0, bool)
-    directions = _directions([p.shape[1:] for p in points])[:2]
+    directions = _moving([p.shape[1:] for p in points], held)[:2]
     samples = [(d, sign * ASIDE.value) for d in directions for sign in (-1, 1)] + [
         (directions[0], 0.0)
     ]
@@ -178,7 +188,11 @@ def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequen
 
 
 def idle_ties(
-    program: Program, points: Sequence[Array], cotangents: Sequence[Array], here: Sequence[Array]
+    program: Program,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    here: Sequence[Array],
+    held: Sequence[bool] = (),
 ) -> Array:
     """Rows at which all results a little to either side, along a generic direction, are those here.
 
@@ -187,7 +201,7 @@ def idle_ties(
     count = len(points[0])
     if not count:
         return np.zeros(0, bool)
-    direction = _directions([p.shape[1:] for p in points])[0]
+    direction = _moving([p.shape[1:] for p in points], held)[0]
     with working(_PRODUCT_BITS):
         step = half_to(_ASIDE_BITS)
         args = [
@@ -214,6 +228,15 @@ def _unmoved(before: arb, after: arb, here: arb) -> bool:
 def evaluations(shapes: Sequence[tuple[int, ...]]) -> int:
     """Walks that one row costs: each direction, both ways, at both scales."""
     return 4 * len(_directions(shapes))
+
+
+def _moving(shapes: Sequence[tuple[int, ...]], held: Sequence[bool]) -> list[list[Array]]:
+    """The directions, with nothing for what is held: between 0 and 1 a mask has no numbers."""
+    still = held or [False] * len(shapes)
+    return [
+        [d * 0 if stays else d for d, stays in zip(direction, still, strict=True)]
+        for direction in _directions(shapes)
+    ]
 
 
 def _directions(shapes: Sequence[tuple[int, ...]]) -> list[list[Array]]:

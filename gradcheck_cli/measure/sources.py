@@ -48,8 +48,9 @@ class Sources:
 def sources(subject: Subject, *, certified: bool = True) -> Sources:
     """The strongest rungs that hold; without `certified`, a walk has failed already."""
     traces = subject.traces()
-    primal = _walked(traces.primal) if certified else None
-    rule = _walked(traces.rule) if certified else None
+    held = tuple(leaf.is_discrete for leaf in subject.leaves)
+    primal = _walked(traces.primal, held) if certified else None
+    rule = _walked(traces.rule, held) if certified else None
     # A plain function whose autodiff could not be traced calls rules of the user's.
     of_rules = subject.has_rule or traces.reason is not None
     if primal is not None and (rule is not None or not of_rules):
@@ -77,8 +78,8 @@ def sources(subject: Subject, *, certified: bool = True) -> Sources:
     return Sources(truth, rule, digits, _why(subject))
 
 
-def _walked(program: Program | None) -> Source | None:
-    return None if program is None or uncovered(program) else Reals(program)
+def _walked(program: Program | None, held: tuple[bool, ...]) -> Source | None:
+    return None if program is None or uncovered(program) else Reals(program, held)
 
 
 def _wide(subject: Subject) -> Subject | None:

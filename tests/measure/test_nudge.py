@@ -149,3 +149,28 @@ def test_a_limit_that_one_way_in_tells_is_asked_of_its_neighbours() -> None:
     states = [s for move in _others_like([np.ones(6)]) for s in _ways(program, [np.zeros((1, 6))], [np.ones(1)], [move])[0][0][0]]  # fmt: skip
     limits = [float(limit.mid()) for _, limit in states if limit is not None]
     assert len(set(limits)) == len(limits) == 3
+
+
+def masked_mean(x: Any, mask: Any) -> Any:
+    """A row of nothing but what is masked is that of all."""
+    count = jnp.sum(mask)
+    mean = jnp.sum(x * mask) / jnp.where(count == 0, 1.0, count)
+    return jnp.where(count == 0, jnp.mean(x), mean)
+
+
+@pytest.mark.parametrize(
+    ("held", "of_x", "of_mask"),
+    [((), KINK, KINK), ((False, True), REGULAR, KINK)],
+)
+def test_beside_zero_and_one_a_mask_has_no_numbers(
+    held: tuple[bool, ...], of_x: int, of_mask: int
+) -> None:
+    def both(x: Any, mask: Any, ct: Any) -> Any:
+        value, pullback = jax.vjp(masked_mean, x, mask)
+        return value, *pullback(ct)
+
+    row, one = jax.ShapeDtypeStruct((3,), jnp.float32), jax.ShapeDtypeStruct((), jnp.float32)
+    source = Reals(build(jax.make_jaxpr(both)(row, row, one)), held)
+    points = [np.array([[1.0, -2.0, 4.0]]), np.zeros((1, 3))]
+    found = source.evaluate(points, [np.ones(1)], Ask(40, ties=True))
+    assert [states[0, 0] for states in found.gradient_states] == [of_x, of_mask]
