@@ -179,6 +179,7 @@ def call(made: Call, facts: Facts) -> Value:
                 facts.size(facts.axis(value, -1), 3)
     _dtypes_and_keys(made, facts)
     _integers(made, facts)
+    result = _with_a_spare_place(made, facts) if result is None else result
     return _of_first_shape(made) if result is None else result
 
 
@@ -329,6 +330,8 @@ def _integers(made: Call, facts: Facts) -> None:
     elif made.name.startswith(("segment_", "unsorted_segment_")):
         data, ids = made.argument(0, "data"), made.argument(1, "segment_ids")
         facts.below(ids, made.argument(2, "num_segments"))
+        if isinstance(ids, Part) and ids.spare:  # one segment more, which is cut off
+            facts.below(Part(ids.path), Part(ids.spare))
         if isinstance(data, Part) and isinstance(ids, Part):
             facts.equal(facts.axis(data, 0), facts.axis(ids, 0))
     elif made.name == "nll_loss":
@@ -360,6 +363,17 @@ def _table(made: Call, index: Value, axis: Value, facts: Facts) -> None:
         size = itself(table.sizes[number])
         if size is not None and not is_shape(size.path):
             facts.kind(size, Kind.WHOLE, CLASSES)
+
+
+def _with_a_spare_place(made: Call, facts: Facts) -> Value:
+    """`where(alive, ids, count)`: integers, of which the text asks whether they are places, and a place behind the last."""
+    sides = made.argument(1, "x", "input"), made.argument(2, "y", "other")
+    for taken, other in (sides, sides[::-1]) if made.name == "where" else ():
+        ids, count = itself(taken), itself(other)
+        about = None if ids is None else facts.about.get(ids.path)
+        if ids is not None and count is not None and about is not None and about.marks:
+            return replace(ids, itself=False, spare=count.path)
+    return None
 
 
 def _of_first_shape(made: Call) -> Value:

@@ -85,8 +85,13 @@ def backward_names(text: Text, names: Sequence[str], residuals: Value) -> Names:
 def gradients(
     text: Text, returned: Sequence[Value], names: Sequence[str]
 ) -> list[tuple[str, Value]]:
-    """Each parameter with its gradient, where every `return` of a backward function gives one for each."""
+    """Each parameter with its gradient, where every `return` of a backward function gives one for each.
+
+    What returns a value and the rule for it is no backward function.
+    """
     several = [r.items if isinstance(r, Many) else (r,) for r in returned]
+    if any(isinstance(item, Local) for items in several for item in items):
+        return []
     rest = [name for name in names if name not in text.parameters[:-2]]
     for wanted in (names, rest) if several else ():
         if all(len(items) == len(wanted) for items in several):

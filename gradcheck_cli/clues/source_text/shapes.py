@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from gradcheck_cli.clues.source_text.facts import Facts
+from gradcheck_cli.clues.source_text.tree import last_word
 from gradcheck_cli.clues.source_text.values import (
     Call,
     Constant,
@@ -117,7 +118,12 @@ def same_shape(one: Value, other: Value, facts: Facts) -> None:
 
 
 def fresh(made: Call) -> Value:
-    """An array that is made of sizes: `jnp.zeros((n, d))`, `jnp.arange(n)`, `x.new_zeros(n)`."""
+    """An array that is made of sizes: `jnp.zeros((n, d))`, `jnp.arange(n)`, `x.new_zeros(n)`.
+
+    JAX's zeros of `float0` stand for no gradient at all.
+    """
+    if made.name in ("zeros", "zeros_like") and _is_of_float0(made):
+        return Constant(None)
     if made.name == "arange" and made.library and len(made.operands) == 1:
         return Fresh(made.operands, counts=True, along=made.operands[0])
     if made.method and made.name in ("new_zeros", "new_ones", "new_empty"):
@@ -126,6 +132,13 @@ def fresh(made: Call) -> Value:
         return None
     torch = made.library.startswith("torch")
     return _of_sizes(made.argument(0, "shape", "size"), made.operands, several=torch)
+
+
+def _is_of_float0(made: Call) -> bool:
+    """Is it an array of the type that what is no float has for its gradient: `np.zeros(ids.shape, jax.dtypes.float0)`?"""
+    node = made.node
+    given = [] if node is None else [*node.args[1:], *(k.value for k in node.keywords)]
+    return any(last_word(each) == "float0" for each in given)
 
 
 def _of_sizes(sizes: Value, operands: tuple[Value, ...], *, several: bool) -> Value:

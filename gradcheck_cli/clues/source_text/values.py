@@ -18,6 +18,7 @@ class Part:
     dropped: int = 0  # leading axes that an index took away
     itself: bool = True  # false: another array, of its shape
     bounded: bool = False  # that has its elements, but for those beyond a bound
+    spare: str = ""  # the parameter that stands in it for none: `where(alive, ids, count)`
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class Domain(ABC):
         if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
             return value[None]
         array = np.asarray(value)
+        if array.dtype.kind == "V":  # JAX's `float0`, which holds no numbers: nothing comes of it
+            array = np.zeros(array.shape)
         if array.dtype == bool:
             return np.where(array, YES, NO).astype(np.int8)[None]
         if array.dtype.kind in "iu":
