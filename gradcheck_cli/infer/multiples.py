@@ -63,6 +63,10 @@ def _called(dim: str, holes: tuple[Hole, ...], hints: Hints) -> Iterator[str]:
             axes = _axes(clue)
             if hole.dims is not None and len(axes) == len(hole.dims) and dim in axes:
                 yield hole.dims[axes.index(dim)]
+        if len(dim) == 1 and dim.upper() in (
+            hole.dims or ()
+        ):  # `(..., N, N, D)`, and `n // box[0]`
+            yield dim.upper()
 
 
 def _axes(clue: Clue) -> list[str]:

@@ -84,6 +84,8 @@ def _other_values(
         return
     if here is OMITTED and isinstance(value, float):
         yield from _beside_float(parameter, value, plain, hints)
+    if isinstance(value, tuple):
+        yield from (f for f in _sides(parameter.name, hints) if not same(f.value, value))
     if isinstance(value, tuple) and not moves_axis(parameter.name, hints):
         yield from _moved(value) if here is OMITTED else _moved_apart(value)
     if isinstance(here, Fixed) and isinstance(value, tuple):
@@ -96,6 +98,13 @@ def _other_values(
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _sides(name: str, hints: Hints) -> Iterator[Fixed]:
+    """The sizes that the text gives what divides an axis by each of its numbers: the sides of a tile."""
+    for clue in hints.clues.get(name, ()):
+        if any(entry.divides for entry in clue.entries):
+            yield from (Fixed(v, repr(v), clue.source) for v in clue.values if type(v) is tuple)
 
 
 def _of_its_type(plain: Sequence[Fixed], here: Any) -> Sequence[Fixed]:
@@ -219,7 +228,8 @@ def _moved(default: tuple[Any, ...]) -> Iterator[Fixed]:
         moved = tuple(round(n * (5 + i) / 4, 12) or (i + 1) / 8 for i, n in enumerate(default))
         yield Fixed(moved, repr(moved), "off its default")
     elif default and all(type(number) is int and number > 0 for number in default):
-        more = tuple(number + 1 for number in default)
+        alike = len(set(default)) == 1  # moved together, they would stay so
+        more = tuple(number + 1 + i * alike for i, number in enumerate(default))
         yield Fixed(more, repr(more), "off its default")
 
 

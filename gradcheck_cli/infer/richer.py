@@ -245,7 +245,10 @@ def with_other_entries(signature: Signature, name: str, hints: Hints) -> Iterato
         return  # a size is no place, and what is there already would be named twice
     sizes = dict.fromkeys(n for leaf in signature.leaves for n in leaf.shape)
     inside = range(int(table.value.max(initial=0)) + 1)
-    entries = [e for e in dict.fromkeys((*sizes, *_MARKS)) if e in inside or name in hints.outside]
+    # Of what is -1 where it names no place, no size says that.
+    marked = any(clue.domain.startswith("in -") for clue in hints.clues.get(name, ()))
+    beyond = () if name not in hints.outside else _MARKS if marked else (*sizes, *_MARKS)
+    entries = [e for e in dict.fromkeys((*sizes, *_MARKS)) if e in inside or e in beyond]
     for entry in entries:
         ending = table.value.copy()
         ending[-1] = entry

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gradcheck_cli.infer.multiples import with_multiples
 from gradcheck_cli.infer.template import Hole, Template
-from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.clue import Clue, Entry, Kind
 from gradcheck_cli.inputs.signature import OMITTED, Fixed, Signature
 from tests.infer.fitted import NO_HINTS
 
@@ -47,3 +47,12 @@ def test_half_of_a_window_is_its_centre_and_no_part() -> None:
     said = {"w": [Clue("a docstring", "f32[kh D]"), Clue("the body", first=("2*part", "2*part"))]}
     opened = Template(Signature(()), (Hole("w", "float", ("kh", "D")),))
     assert [hole.dims for hole in with_multiples(opened, replace(NO_HINTS, clues=said), {}).holes] == [("kh", "2*D")]  # fmt: skip
+
+
+def test_a_letter_is_the_axis_that_a_text_writes_in_capitals() -> None:
+    sides = Clue("the body", kind=Kind.SHAPE, entries=(Entry("", divides=("n",)),) * 2)
+    hints = replace(NO_HINTS, clues={"box": [sides]})
+    opened = Template(
+        Signature((("box", Fixed((2, 3), "", "")),)), (Hole("x", "float", ("N", "D")),)
+    )
+    assert [hole.dims for hole in with_multiples(opened, hints, {}).holes] == [("6*N", "D")]

@@ -21,7 +21,7 @@ from gradcheck_cli.infer.richer import (
     wider,
     with_other_entries,
 )
-from gradcheck_cli.inputs.clue import Clue
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Fixed, Hints, Leaf, Signature
 from gradcheck_cli.subject.results import Cut
 
@@ -67,6 +67,15 @@ def test_a_table_ends_with_a_size_or_with_a_mark_where_such_may_be(
     assert ends == expected
     assert ids.value.tolist() == [2, 0, 2]
     assert list(with_other_entries(signature, "x", NOTHING)) == []
+
+
+def test_what_is_below_zero_where_it_names_no_place_is_no_size() -> None:
+    clues = {"ids": [Clue("the body", kind=Kind.INTEGERS, domain="in -1..classes")]}
+    hints = replace(NOTHING, outside=frozenset(["ids"]), clues=clues)
+    ids = Fixed(np.array([2, -1, 2], np.int32), "i32[3]", "")
+    signature = Signature((("x", Leaf("x", (4, 5), "")), ("ids", ids)))
+    ends = [dict(s.arguments)["ids"].value[-1] for s in with_other_entries(signature, "ids", hints)]
+    assert ends == [-1, 0, 1, -100]
 
 
 def test_axes_reach_past_late_slices_one_after_the_other() -> None:

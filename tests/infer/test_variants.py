@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.infer.others import other_values
 from gradcheck_cli.infer.variants import Variants, varied
-from gradcheck_cli.inputs.clue import Clue, Kind
+from gradcheck_cli.inputs.clue import Clue, Entry, Kind
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import (
     GUESS,
@@ -324,6 +324,23 @@ def test_a_tuple_that_was_guessed_is_turned() -> None:
     gradient = Gradient(lambda x, bounds: np.clip(x, *bounds))
     found, _ = variants(gradient, replace(NO_HINTS, unpacked={"bounds": 2}), bounds=guessed)
     assert {"bounds": (2, 5)} in [fixed(subject.signature) for subject in found]
+
+
+def others_of_a_pair(default: tuple[int, ...], **hints: object) -> list[object]:
+    pair = Parameter("box", 1, False, False, default=default)
+    signature = Signature((("x", X),))
+    return [o.value for o in other_values(pair, OMITTED, signature, replace(NO_HINTS, **hints))]
+
+
+def test_numbers_that_are_alike_are_moved_apart() -> None:
+    assert others_of_a_pair((3, 3))[0] == (4, 5)
+    assert others_of_a_pair((3, 1))[0] == (4, 2)
+
+
+def test_the_sides_of_a_tile_are_unlike_first() -> None:
+    sides = ((2, 3), (3, 2))
+    clue = Clue("the body", kind=Kind.SHAPE, values=sides, entries=(Entry("", divides=("n",)),) * 2)
+    assert others_of_a_pair((3, 3), clues={"box": [clue]})[:2] == [*sides]
 
 
 def test_two_floats_of_a_call_are_moved_apart() -> None:

@@ -331,6 +331,7 @@ def _integers(made: Call, facts: Facts) -> None:
         data, ids = made.argument(0, "data"), made.argument(1, "segment_ids")
         facts.below(ids, made.argument(2, "num_segments"))
         if isinstance(ids, Part) and ids.spare:  # one segment more, which is cut off
+            facts.kind(Part(ids.path), Kind.INTEGERS)
             facts.below(Part(ids.path), Part(ids.spare))
         if isinstance(data, Part) and isinstance(ids, Part):
             facts.equal(facts.axis(data, 0), facts.axis(ids, 0))

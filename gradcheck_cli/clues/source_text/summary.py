@@ -19,6 +19,7 @@ _COUNTS_OF_DATA = "in 0..6"
 _A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
 # Where two kinds are stated, the one that says more.
+_SIDES = ((2, 3), (3, 2))
 _FINER = {
     frozenset({Kind.AXIS, Kind.WHOLE}): Kind.AXIS,
     frozenset({Kind.AXIS, Kind.NUMBER}): Kind.AXIS,
@@ -296,7 +297,8 @@ class _Sketch:
         if kind is Kind.FLAG:
             values = [True, False]
         if kind is Kind.SHAPE and self.about.sizes > 1:
-            values = [*usual_sizes(self.path, self.about.sizes), *values]
+            sides = _SIDES if self._has_sides else usual_sizes(self.path, self.about.sizes)
+            values = [*sides, *values]
         if kind is Kind.AXIS:
             values = [*AXES, *(v for v in values if v not in AXES)]
         if kind is Kind.WORD:
@@ -311,6 +313,12 @@ class _Sketch:
             if not any(value == u and type(value) is type(u) for u in unique):
                 unique.append(value)
         return tuple(unique)
+
+    @property
+    def _has_sides(self) -> bool:
+        """Are they two sizes that divide one axis: the sides of a tile?"""
+        divided = [entry.divides for entry in self._entries()]
+        return len(divided) == 2 and bool(divided[0]) and divided[0] == divided[1]
 
     def _source(self) -> str:
         nodes = self.about.nodes

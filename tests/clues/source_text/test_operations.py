@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.inputs.clue import Kind
 from tests.clues.source_text.libraries import (
     F,
     fields,
@@ -169,3 +170,25 @@ def test_rows_are_added_one_for_each_integer() -> None:
     found = read(function)
     assert found["ids"].rank == 1
     assert found["ids"].first[0] == found["rows"].first[0]
+
+
+def test_integers_have_a_spare_place_behind_the_last() -> None:
+    def function(x, ids, count):
+        slot = jnp.where(ids >= 0, ids, count)
+        return jax.ops.segment_sum(x, slot, num_segments=count + 1)[:count]
+
+    found = read(function)["ids"]
+    assert (found.kind, found.domain) == (Kind.INTEGERS, "in 0..count")
+
+
+def test_zeros_of_float0_are_no_gradient() -> None:
+    def rises(x, n):
+        real = jnp.arange(x.shape[1]) < n[:, None]
+
+        def pull(g):
+            return g * real, jnp.zeros(n.shape, jax.dtypes.float0)
+
+        return jnp.sum(x * real), pull
+
+    found = read(rises)["n"]
+    assert (found.kind, found.declined, found.answered) == (Kind.INTEGERS, True, False)
