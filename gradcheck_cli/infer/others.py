@@ -85,11 +85,7 @@ def _other_values(
     if here is OMITTED and isinstance(value, float):
         yield from _beside_float(parameter, value, plain, hints)
     if isinstance(value, tuple):
-        yield from (f for f in _sides(parameter.name, hints) if not same(f.value, value))
-    if isinstance(value, tuple) and not moves_axis(parameter.name, hints):
-        yield from _moved(value) if here is OMITTED else _moved_apart(value)
-    if isinstance(here, Fixed) and isinstance(value, tuple):
-        yield from (f for f in several(parameter.name, hints) if not same(f.value, value))
+        yield from _other_tuples(parameter.name, value, here, hints)
     usual = [f for f in plain if not (same(f.value, value) or hasattr(f.value, "shape"))]
     usual = [f for f in usual if not _is_of_real_data(parameter, f, hints)]
     yield from reversed(usual) if is_guard(parameter.name) else usual  # the one that shows
@@ -98,6 +94,15 @@ def _other_values(
         yield from _beside_guess(value, plain, named)
     elif here is OMITTED and isinstance(value, int):
         yield Fixed(value + 1, str(value + 1), "off its default")
+
+
+def _other_tuples(name: str, value: tuple[Any, ...], here: Any, hints: Hints) -> Iterator[Fixed]:
+    """Other pairs and triples: sides of a tile, then the numbers moved, then what the body unpacks."""
+    yield from (f for f in _sides(name, hints) if not same(f.value, value))
+    if not moves_axis(name, hints):
+        yield from _moved(value) if here is OMITTED else _moved_apart(value)
+    if isinstance(here, Fixed):
+        yield from (f for f in several(name, hints) if not same(f.value, value))
 
 
 def _sides(name: str, hints: Hints) -> Iterator[Fixed]:
