@@ -10,8 +10,8 @@ from gradcheck_cli.lint import terms
 from gradcheck_cli.lint.nodes import of_module, walk
 from gradcheck_cli.lint.terms import SETTING, Term
 
-_SMALL = ("eps", "tiny", "epsilon", "floor", "jitter", "delta")
-_LARGEST_SMALL = 1e-2
+_SMALL = ("eps", "tiny", "epsilon", "floor", "jitter", "delta", "margin")
+_LARGEST_SMALL, _KEEPS_OFF = 1e-2, 1e-5
 _FACTOR = re.compile(r"scale|temperature|temp|tau|factor|gain", re.IGNORECASE)
 _LONGEST = 12  # statements of a function that is looked into
 
@@ -30,8 +30,12 @@ class Scope:
 
 
 def setting(name: str, default: float, unknown: Term) -> Term | None:
-    """A small number is what it is by default; a factor is a name of about that size; of others nothing is known."""
-    if any(word in name.lower() for word in _SMALL) and 0 < abs(default) <= _LARGEST_SMALL:
+    """A small number is what it is by default; a factor is a name of about that size; of others nothing is known.
+
+    What is smaller than any quantity keeps something off, whatever its name: a `margin` of 1e-6.
+    """
+    small = any(word in name.lower() for word in _SMALL) and abs(default) <= _LARGEST_SMALL
+    if default and (small or 0 < default <= _KEEPS_OFF):
         return terms.number(default)
     if _FACTOR.search(name):
         return terms.call(SETTING, unknown, terms.number(default))

@@ -304,7 +304,7 @@ class _Sketch:
         if kind is Kind.WORD:
             values = [v for v in values if isinstance(v, str) or v is None]
             # `if mode == "mul"`, and something else where it is not
-            values += [ANOTHER] if set(values) == {self.default} else []
+            values += [ANOTHER] if len({*values, *self._word_by_default}) == 1 else []
         plain = self.default is None or isinstance(self.default, (bool, int, float, str))
         if plain and (values or kind is Kind.WORD):
             values = [self.default, *values]
@@ -313,6 +313,11 @@ class _Sketch:
             if not any(value == u and type(value) is type(u) for u in unique):
                 unique.append(value)
         return tuple(unique)
+
+    @property
+    def _word_by_default(self) -> tuple[str, ...]:
+        """What it is where it is left out, if that is a word."""
+        return (self.default,) if isinstance(self.default, str) else ()
 
     @property
     def _has_sides(self) -> bool:

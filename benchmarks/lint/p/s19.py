@@ -1,0 +1,15 @@
+import jax
+import jax.numpy as jnp
+from jax.scipy.stats import norm
+
+
+def probit_nll(params, features, labels):
+    """labels in {0, 1}."""
+    score = features @ params["w"] + params["b"]
+    sign = 2.0 * labels - 1.0
+    likelihood = norm.cdf(sign * score)
+    penalty = 0.5 * jnp.sum(params["w"] ** 2)
+    return -jnp.sum(jnp.log(likelihood)) + penalty
+
+
+probit_grad = jax.grad(probit_nll)
