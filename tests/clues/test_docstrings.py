@@ -50,6 +50,7 @@ SHAPES = [
     ("x: (n, d) array\ny: array of the same shape as x", {"x": "f32[n d]", "y": "f32[n d]"}),
     ("Args:\n    x: Levels, ``[fields, levels]``.\n    y: The same among others.\n    w: ``[fields]``.  More are ignored.", {"x": "f32[fields levels]", "y": "f32[fields levels]", "w": "f32[fields]"}),
     ("Args:\n    x: Levels, ``[fields, levels]``.\n    w: (n,) of each.", {"x": "", "w": "f32[n]"}),
+    ("x (P,), y (C,): integer object numbers. w (P, C): costs.", {"x": "i32[P]", "y": "i32[C]", "w": "f32[P C]"}),
     ("x, y: [batch]; w: [pans]; z: 0-d tensors.", {"x": "f32[batch]", "y": "f32[batch]", "w": "f32[pans]", "z": "f32[]"}),
     ("x: [s]; y: (n,); w: [pans]; z: [litres].", {"x": "", "y": "f32[n]", "w": "", "z": ""}),
     ("(B, C) scores, (B, 1) or (1, 1) thresholds, (C,) costs -> (B,).", {"scores": "f32[B C]", "threshold": "f32[B 1]", "class_cost": "f32[C]"}),

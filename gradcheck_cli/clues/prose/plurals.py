@@ -40,6 +40,13 @@ _SIZES_OF = re.compile(
     r"\b(?:sizes?|axes|axis|dim(?:ension)?s?|entr(?:y|ies)|ind(?:ex|ices)|places?|at)\s+(?:the\s+)?$",
     re.IGNORECASE,
 )
+# `photo_object (P,), caption_object (C,): integer object numbers`: said of each, behind shapes of their own.
+_LISTED_BEFORE = re.compile(
+    rf"(?<![\w.])(?P<listed>`*[^\W\d]\w*`*\s*{BRACKETS}(?:\s*,\s*(?:and\s+)?`*[^\W\d]\w*`*\s*{BRACKETS}){{1,7}})"
+    r"\s*:\s+(?P<said>(?:u?int\w*|integers?|bool\w*|positive|non-?negative|binary|0/1)\b[^.;\n]*)",
+    re.IGNORECASE,
+)
+_WITH_SHAPE = re.compile(rf"(?P<name>[^\W\d]\w*)`*\s*(?P<shape>{BRACKETS})")
 # `drive: (steps, reeds); the other five: (reeds,)`
 _OTHERS = re.compile(
     r"(?:(?<=[;.:,]\s)|^\s*)(?:and\s+)?(?:[Tt]he\s+)(?:others?|rest|remaining)(?:\s+(?P<count>two|three|four|five|six|seven))?(?:\s+(?:arguments?|inputs?|parameters?|arrays?))?"
@@ -58,6 +65,7 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
     text = _OF_BOTH.sub(lambda match: _said_twice(match, names), text)
     text = _BOTH.sub(lambda match: _of_each(match, names), text)
     text = _LISTED_OF.sub(lambda match: _with_one_shape(match, names), text)
+    text = _LISTED_BEFORE.sub(lambda match: _said_of_each(match, names), text)
     text = _OTHERS.sub(lambda match: _of_the_others(match, names), text)
     for shapes_first in _BEFORE_NOUNS:
         text = shapes_first.sub(lambda match: _behind_names(match, names), text)
@@ -78,6 +86,14 @@ def spelled_out(text: str, names: Sequence[str]) -> str:
         said = re.compile(rf"(?<![\w.])(?:both\s+)?{plural}\b(?![_(])(?P<said>[^,.;\n]*)")
         text = said.sub(partial(_spelled, members, names), text)
     return text
+
+
+def _said_of_each(match: re.Match[str], names: Sequence[str]) -> str:
+    """`a (P,): integers; b (C,): integers`, where all that is listed are parameters."""
+    listed = list(_WITH_SHAPE.finditer(match["listed"]))
+    if any(each["name"] not in names for each in listed):
+        return match[0]
+    return "; ".join(f"{each['name']} {each['shape']}: {match['said']}" for each in listed)
 
 
 def _with_plural_names(text: str, names: Sequence[str]) -> str:
