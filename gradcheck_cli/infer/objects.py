@@ -132,6 +132,10 @@ def _object(
         if numbers := whole_numbers(field, annotation):
             return Fixed(numbers, repr(numbers), f"the annotation of {path}", path=path)
         clues = hints.clues.get(path, ())
+        if stated_kind(clues) is Kind.WORD:
+            words = (v for clue in clues for v in clue.values if isinstance(v, str))
+            word = next(words, field)
+            return Fixed(word, repr(word), f"the annotation of {path}", path=path)
         is_array = stated_kind(clues) is Kind.ARRAY
         plain = is_array or len(field) == 1  # `y` of a point is no label
         named = [] if plain else fixed_by_name(field, shape, hints.make_key)

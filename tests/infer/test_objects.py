@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.infer.objects import configurations, objects, of_no_class
+from gradcheck_cli.inputs.clue import Clue, Kind
 from gradcheck_cli.inputs.signature import Built, Fixed, Hints, Leaf
 
 
@@ -59,3 +60,18 @@ def test_an_object_of_no_class_has_numbers_by_the_names_of_its_attributes() -> N
     ]
     assert all(each.invented for each in made)
     assert of_no_class("x", hints) == []
+
+
+class Layer(NamedTuple):
+    scale: float
+    name: str
+    mode: str
+
+
+def test_fields_that_are_words_are_those_that_are_known_or_their_own_names() -> None:
+    word = Clue("its annotation", kind=Kind.WORD)
+    of_mode = Clue("the body", kind=Kind.WORD, values=("fan", "full"))
+    clues = {"cfg.name": [word], "cfg.mode": [word, of_mode]}
+    (made,) = objects("cfg", (3,), Hints({}, {}, [], classes={"cfg": Layer}, clues=clues))
+    parts = dict(zip(made.fields, made.parts, strict=True))
+    assert (parts["name"].value, parts["mode"].value) == ("name", "fan")
