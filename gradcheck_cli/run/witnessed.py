@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Finding, Gradient, Outcome, Severity, Status, Verdict
 from gradcheck_cli.contract.rule_names import RuleName
+from gradcheck_cli.contract.worker import Checked
 from gradcheck_cli.project.framework_marks import SOLUTIONS
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.project.source_parts import Parts
@@ -72,6 +73,13 @@ class _Joint:
         lines = self.parts.of(gradient.line) if gradient.path == self.file.display else ()
         return any(told.line in part for part in lines)
 
+    def _fails_in_its_rule(self, checked: Checked, told: Finding) -> bool:
+        """Does the rule hold the expression, and give no number somewhere, be it only at a kink? It may differentiate it itself."""
+        line = checked.gradient.line
+        parts = self.parts.of(line) if checked.gradient.path == self.file.display else ()
+        in_rule = any(told.line in part and line not in part for part in parts)
+        return in_rule and any(f.rule == RuleName.NON_FINITE_GRADIENT for f in checked.findings)
+
     def _is_cause(self, told: Finding, finding: Finding) -> bool:
         """Did the run find the cause in the expression, or in what it is computed from in the same function?"""
         rule, cause = find(finding.rule), finding.cause
@@ -111,6 +119,10 @@ class _Joint:
         if not rule.patterns or not around:
             return told
         name = around[0].qualname
+        if rule.gradient_only and any(
+            self._fails_in_its_rule(c, told) for c in self.file.gradients
+        ):
+            return told
         if all(map(_has_shown_nothing, around)):
             why = f"{around[0].points} probes of `{name}` do not show it"
         elif all(_is_passed_over(told, gradient) for gradient in around):

@@ -139,3 +139,31 @@ def test_a_named_function_is_judged_alone(project: Path) -> None:
     assert "entropy-at-zero" not in {f["rule"] for f in run.findings()}
     (error,) = (f for f in run.findings() if f["severity"] == "error")
     assert (error["pattern"], error["fix"]) == ("naive-softplus", "jax.nn.softplus(x)")
+
+
+IN_ITS_RULE = """import jax
+import jax.numpy as jnp
+
+
+def length(x):
+    squares = jnp.sum(x * x)
+    return jnp.where(squares > 0, jnp.sqrt(squares), 0.0)
+
+
+@jax.custom_jvp
+def safe_length(x):
+    return length(x)
+
+
+@safe_length.defjvp
+def safe_length_jvp(primals, tangents):
+    def again(x):
+        return jnp.where(jnp.sum(x * x) > 0, jnp.sqrt(jnp.sum(x * x)), 0.0)
+
+    return jax.jvp(again, primals, tangents)
+"""
+
+
+def test_what_a_rule_differentiates_itself_is_not_withdrawn(project: Path) -> None:
+    told = [f for f in findings(project, IN_ITS_RULE) if f["rule"] == "where-poisons-gradient"]
+    assert {f["severity"] for f in told if f["line"] == 18} == {"warning"}
