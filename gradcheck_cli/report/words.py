@@ -41,8 +41,7 @@ def about(gradient: Gradient, findings: Sequence[Finding]) -> str:
     parts = [f"line {gradient.line}", gradient.kind]
     formula = next((law for law in gradient.laws if law.law == "formula"), None)
     if formula is not None and formula.outcome is Outcome.PASS:
-        meant = gradient.verdict is Verdict.INTENDED  # declared, or asked about
-        parts.append("formula as meant" if meant else f"formula right{_order(findings)}")
+        parts.append(_passed(gradient, findings))
     elif formula is not None and formula.outcome is Outcome.NOT_COVERED:
         parts.append("formula not covered")
     judged = formula is None or formula.outcome is not Outcome.NOT_COVERED
@@ -52,6 +51,15 @@ def about(gradient: Gradient, findings: Sequence[Finding]) -> str:
     if gradient.points:
         parts.append(f"{gradient.points} probes in {', '.join(gradient.dtypes)}")
     return " · ".join(parts)
+
+
+def _passed(gradient: Gradient, findings: Sequence[Finding]) -> str:
+    """What a formula is against which its law has nothing to say: right, or of another derivative that is declared or asked about."""
+    if any(f.rule == RuleName.BROKEN_INTENT and f.severity is Severity.ERROR for f in findings):
+        return "formula not as declared"
+    if gradient.verdict is Verdict.INTENDED:
+        return "formula as meant"
+    return f"formula right{_order(findings)}"
 
 
 def _order(findings: Sequence[Finding]) -> str:
