@@ -196,6 +196,9 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
+    ("abs(x) times signs s, each -1 or 1; both (n,).", {"s": "in signs"}),
+    ("x: (n,)\ns: (n,), 1 or -1 as the spin points", {"s": "in signs"}),
+    ("x: (n,)\ns: the axis, -1 or 1", {}),
     ("Loss of x [B, A] against the share of workers who marked it, in [0, 1].", {"share": "in [0, 1]"}),
     ("x (n, c), y (n, c) is 1 where nothing was sent; such hours get no weight.", {"y": "in binary"}),
     ("age (years, >= 0, zero gives zero), fitness lambda, longevity sigma > 0, base m: any", {"age": ">= 0", "longevity": "> 0"}),

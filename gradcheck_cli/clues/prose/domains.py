@@ -99,7 +99,8 @@ _FAMILIES = tuple(
             "in sorted",
         ),
         (
-            r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b|\b-1 (?:or|and) \+?1\b|\+1 (?:or|and) -1\b",
+            r"\{\s*-1\s*,\s*\+?1\s*\}|(?<![\w.])(?:\+/-|±)\s*1\b"
+            r"|^(?!.*\b(?:ax[ei]s|dims?|dimensions?)\b).*?(?<![\w.])(?:-1 (?:or|and) \+?1|\+?1 (?:or|and) -1)(?![\w.]*\d)",
             "in signs",
         ),
         (
@@ -455,7 +456,7 @@ def _behind_brackets(after: str) -> str:
     if bracketed and _NOTHING_ELSE.fullmatch(bracketed["inner"].strip()):
         return _within_brackets(bracketed.group())
     brackets = re.match(
-        rf"(?:\s+(?:is|are))?(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?(?:,|\band\b)?\s*(?=[a-z∈<>])",
+        rf"(?:\s+(?:is|are))?(?:\s*{BRACKETS})+\s*(?:float\w*\s*)?(?:,|\band\b)?\s*(?=[a-z∈<>]|[01]/1\b|[01] or [01]\b)",
         after,
     )
     if brackets is None:
