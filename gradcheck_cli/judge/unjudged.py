@@ -36,7 +36,7 @@ def refused(
     where = signature.describe()
     stack = within(error.frames, gradient)
     rule = RuleName.RULE_RAISES if stack else RuleName.GRADIENT_STRUCTURE
-    if type(error.error) is NameError and severity is Severity.ERROR:
+    if severity is Severity.ERROR and _is_of_no_name(error.error):
         rule = RuleName.UNDEFINED_NAME
     if error.out_of_bounds and severity is Severity.ERROR:
         rule = RuleName.OUT_OF_BOUNDS
@@ -56,6 +56,11 @@ def refused(
         fingerprint=fingerprint(rule, site, error.stage, 0),
         reproduce=checking(site),
     )
+
+
+def _is_of_no_name(error: BaseException | None) -> bool:
+    """Does nothing at all give the name a value? One of an enclosing function may have one at other shapes."""
+    return type(error) is NameError and str(error).startswith(f"name {error.name!r} is not defined")
 
 
 def failed(gradient: CustomGradient, site: Site, subject: Shaped, error: Exception) -> Finding:

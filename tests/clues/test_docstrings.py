@@ -196,6 +196,8 @@ TREES = [
 ]  # fmt: skip
 
 DOMAINS = [
+    ("The sigmoid of x, in [0, 1].", {}),
+    ("The mean of x and y, in [0, 1].", {}),
     ("abs(x) times signs s, each -1 or 1; both (n,).", {"s": "in signs"}),
     ("x: (n,)\ns: (n,), 1 or -1 as the spin points", {"s": "in signs"}),
     ("x: (n,)\ns: the axis, -1 or 1", {}),

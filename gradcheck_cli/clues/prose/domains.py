@@ -286,7 +286,11 @@ _NEAR = 40  # letters before a comparison that speak of it
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
-# `the share of the workers who marked it, in [0, 1]`: of what it is, and then how large.
+# `against the share of the workers who marked it, in [0, 1]`: of what it is, and then how large; of `the sigmoid of x, in [0, 1]` it is the result.
+_SET_AGAINST = re.compile(
+    r"(?:\b(?:against|versus|vs|given|takes?|expects?)|,)\s+(?:the\s+|an?\s+)?[`'\"]*$",
+    re.IGNORECASE,
+)
 _BEHIND_A_COMMA = re.compile(
     rf"(?:\s+of(?:\s+[\w-]+){{1,8}})?\s*,\s*(?P<interval>{_IN}{_INTERVAL})", re.IGNORECASE
 )
@@ -421,7 +425,7 @@ def _of_mention(passage: Passage) -> str:
     before, after = passage.before, passage.after
     if described := _within_brackets(_with_signs(after)) or _behind_brackets(after):
         return described
-    if behind := _BEHIND_A_COMMA.match(after):
+    if (behind := _BEHIND_A_COMMA.match(after)) and _SET_AGAINST.search(before):
         return _interval(behind["interval"])
     if _OTHERWISE.search(before[-60:]) or _OTHERWISE.search(after[:60]):
         return ""

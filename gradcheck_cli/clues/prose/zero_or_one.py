@@ -6,8 +6,12 @@ import re
 
 from gradcheck_cli.clues.prose.dims import BRACKETS
 
+# Without a shape it may be a quantity, as a `gamma` that is 1 for an ideal gas: only `where` is of places.
+_PLACES = r"where(?:ver)?"
+_CASES = r"(?:where(?:ver)?|when(?:ever)?|if|at|for\s+an?)"
+_IS_ONE = r"(?:(?:is|are)\s+)?(?:1|ones?)\s+"
 _ONE_WHERE = re.compile(
-    rf"\W*(?:{BRACKETS}[\s,:]*)?(?:(?:is|are)\s+)?(?:1|ones?)\s+(?:where(?:ver)?|when(?:ever)?|if|at|for\s+an?)\s+(?P<case>(?:[^.;]|\.\d)*)",
+    rf"\W*(?:{BRACKETS}[\s,:]*{_IS_ONE}{_CASES}|{_IS_ONE}{_PLACES})\s+(?P<case>(?:[^.;]|\.\d)*)",
     re.IGNORECASE,
 )
 _ELSE_NONE = re.compile(
@@ -16,7 +20,7 @@ _ELSE_NONE = re.compile(
 )
 # Other numbers beside it, or another case that may have one.
 _MORE = re.compile(
-    r"[2-9]|\d\.\d|[-−+±]\s?\d|\b(?:two|half|twice|double|otherwise|else\w*|by default|both|all|every)\b|[<>=]",
+    r"[2-9]|\d\.\d|[-−+±]\s?\d|\b(?:two|half|twice|double|otherwise|else\w*|by default|both|all|every|larger|smaller|greater|more|less|higher|lower|above|below|between|share|fraction|up to|grows|rises|falls|decays)\b|[<>=]",
     re.IGNORECASE,
 )
 

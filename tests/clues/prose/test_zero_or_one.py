@@ -12,7 +12,7 @@ from gradcheck_cli.clues.prose.zero_or_one import is_zero_or_one
     [
         " is 1 where the meter sent nothing; such hours get no weight.",
         " (homes, hours) is 1\n where nothing was sent",
-        ": 1 for a silent one",
+        ": (n, c), 1 for a silent one",
         ", 1 where nothing was sent, 0 elsewhere",
         " are ones where a token is real, else zeros",
     ],
@@ -31,6 +31,9 @@ def test_what_is_1_somewhere_is_0_elsewhere(text: str) -> None:
         ": 1 for no scaling",
         " is 1 if x > 0",
         " is where it rains",
+        " is 1 for an ideal gas and larger for a real one.",
+        " is 1 for an ideal gas.",
+        " (n,) is 1 where it rains and less where it drizzles",
     ],
 )
 def test_what_has_other_numbers_is_no_mark(text: str) -> None:
