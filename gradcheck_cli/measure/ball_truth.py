@@ -11,7 +11,15 @@ import numpy as np
 from gradcheck_cli.contract.limits import JUMP_BITS, MOST_TIED
 from gradcheck_cli.contract.report import Evidence
 from gradcheck_cli.inputs.lattice import generic
-from gradcheck_cli.measure.nudge import Settled, Side, defined_nearby, evaluations, idle_ties, nudge
+from gradcheck_cli.measure.nudge import (
+    Answer,
+    Settled,
+    Side,
+    defined_nearby,
+    evaluations,
+    idle_ties,
+    nudge,
+)
 from gradcheck_cli.measure.resolution import largest_exponents
 from gradcheck_cli.measure.states import KINK, LIMIT, OUTSIDE, POLE, REGULAR, UNDECIDED
 from gradcheck_cli.reals.decisions import decided_otherwise
@@ -210,8 +218,7 @@ def _nudged(
     asked = np.ones(count, bool) if ask.only is None else np.isin(np.arange(count), ask.only)
     here = np.flatnonzero(holes & asked)
     holes[:] = False
-    around = [p[here] for p in points], [c[here] for c in cotangents]
-    holes[here] = defined_nearby(program, *around, held)
+    holes[here] = defined_nearby(program, [p[here] for p in points], [c[here] for c in cotangents])
     tied = first.ties if ask.ties else np.zeros(count, bool)
     # Of many elements a few directions miss some sides of a kink, and would call it a limit.
     few = sum(int(np.prod(p.shape[1:], dtype=int)) for p in points) <= MOST_TIED.value
@@ -326,22 +333,44 @@ def _resolve(
 ) -> None:
     """Ask the nudge about ties and holes, and write its answers into the truth."""
     here = [p[rows] for p in points], [c[rows] for c in cotangents]
-    answers = nudge(source.program, *here, source.held)
-    for row, answer in zip(rows.tolist(), answers, strict=True):
+    answers = nudge(source.program, *here)
+    firm = nudge(source.program, *here, source.held) if any(source.held) else answers
+    for row, answer, still in zip(rows.tolist(), answers, firm, strict=True):
         tie = bool(first.ties[row])
-        jump = _jumps(truth, row, answer.outputs)
+        outputs = answer.outputs
+        if tie and not _is_hole(truth, row):
+            outputs = _with_what_stays(answer, still, source.held, len(truth.values))
+        jump = _jumps(truth, row, outputs)
         for k, (balls, states) in enumerate(zip(truth.values, truth.value_states, strict=True)):
-            _settle(balls, states, row, answer.outputs[k], only_holes=True)
+            _settle(balls, states, row, outputs[k], only_holes=True)
         for k, (balls, states) in enumerate(
             zip(truth.gradients, truth.gradient_states, strict=True)
         ):
-            settled = answer.outputs[k + len(truth.values)]
+            settled = outputs[k + len(truth.values)]
             if tie or not jump:  # a hole where the value jumps, as 1 ** (1 / 0), has no derivative
                 _settle(balls, states, row, settled, only_holes=not tie or jump)
             if jump:  # every side is right, the point itself too
                 states[row] = np.where(states[row] == REGULAR, KINK, states[row])
         truth.sides[row] = [] if jump else answer.sides
-        _open_held(truth, np.array([row]), source.held if tie else ())
+
+
+def _is_hole(truth: Truth, row: int) -> bool:
+    """Is something undefined at the row itself?"""
+    return any(
+        bool((states[row] == OUTSIDE).any())
+        for states in (*truth.value_states, *truth.gradient_states)
+    )
+
+
+def _with_what_stays(
+    answer: Answer, still: Answer, held: Sequence[bool], values: int
+) -> list[Settled]:
+    """What is told of a tie, but that the own gradients of what is held are asked from all of its sides."""
+    stays = [False] * values + [*held, *[False] * (len(answer.outputs) - values - len(held))]
+    return [
+        moved if own else firm
+        for moved, firm, own in zip(answer.outputs, still.outputs, stays, strict=True)
+    ]
 
 
 def _jumps(truth: Truth, row: int, outputs: Sequence[Settled]) -> bool:

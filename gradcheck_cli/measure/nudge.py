@@ -148,12 +148,7 @@ def half_to(bits: int) -> arb:
     return arb(2) ** -bits
 
 
-def defined_nearby(
-    program: Program,
-    points: Sequence[Array],
-    cotangents: Sequence[Array],
-    held: Sequence[bool] = (),
-) -> Array:
+def defined_nearby(program: Program, points: Sequence[Array], cotangents: Sequence[Array]) -> Array:
     """Rows of which some output is undefined here and defined a little aside.
 
     Cheap, and enough to leave points alone that lie outside the domain.
@@ -161,7 +156,7 @@ def defined_nearby(
     count = len(points[0])
     if not count:
         return np.zeros(0, bool)
-    directions = _moving([p.shape[1:] for p in points], held)[:2]
+    directions = _directions([p.shape[1:] for p in points])[:2]
     samples = [(d, sign * ASIDE.value) for d in directions for sign in (-1, 1)] + [
         (directions[0], 0.0)
     ]

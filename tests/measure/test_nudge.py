@@ -174,3 +174,29 @@ def test_beside_zero_and_one_a_mask_has_no_numbers(
     points = [np.array([[1.0, -2.0, 4.0]]), np.zeros((1, 3))]
     found = source.evaluate(points, [np.ones(1)], Ask(40, ties=True))
     assert [states[0, 0] for states in found.gradient_states] == [of_x, of_mask]
+
+
+@pytest.mark.parametrize("held", [(), (False, True)])
+def test_what_is_held_has_sides_of_its_own_and_a_hole_is_seen_from_all(
+    held: tuple[bool, ...],
+) -> None:
+    def ramp(x: Any, m: Any) -> Any:
+        return jnp.sin(x) * jnp.where(m > 0, 3 * m, 0.0)
+
+    def length(x: Any, m: Any) -> Any:
+        return jnp.sqrt((x * m) ** 2)
+
+    def found(function: Callable[..., Any], x: float) -> Truth:
+        def both(x: Any, m: Any, ct: Any) -> Any:
+            value, pullback = jax.vjp(function, x, m)
+            return value, *pullback(ct)
+
+        one = jax.ShapeDtypeStruct((), jnp.float32)
+        source = Reals(build(jax.make_jaxpr(both)(one, one, one)), held)
+        return source.evaluate([np.array([x]), np.zeros(1)], [np.ones(1)], Ask(40, ties=True))
+
+    truth = found(ramp, 1.0)
+    own = [float(side.after[1][0].mid()) for side in truth.sides[0] if side.after is not None]
+    assert truth.gradient_states[1][0] == KINK
+    assert any(abs(slope - 3 * np.sin(1.0)) < 1e-9 for slope in own)
+    assert found(length, 1.0).gradient_states[0][0] in (LIMIT, KINK)
