@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,4 +29,6 @@ def padded(array: Array, size: int, dtype: str) -> Array:
 def host(arrays: Sequence[Any], count: int) -> list[Array]:
     """The first rows of each, as arrays of ours; JAX's `float0`, which holds no numbers, is nothing but zeros."""
     rows = [np.asarray(a)[:count] for a in arrays]
-    return [np.zeros(r.shape) if r.dtype.kind == "V" else r.astype(np.float64) for r in rows]
+    return [
+        np.zeros(r.shape) if r.dtype == jax.dtypes.float0 else r.astype(np.float64) for r in rows
+    ]

@@ -109,7 +109,7 @@ class Domain(ABC):
         if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
             return value[None]
         array = np.asarray(value)
-        if array.dtype.kind == "V":  # JAX's `float0`, which holds no numbers: nothing comes of it
+        if array.dtype == jax.dtypes.float0:  # it holds no numbers: nothing comes of it
             array = np.zeros(array.shape)
         if array.dtype == bool:
             return np.where(array, YES, NO).astype(np.int8)[None]
