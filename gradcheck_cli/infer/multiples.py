@@ -58,15 +58,20 @@ def _in_equal_parts(hole: Hole, hints: Hints) -> Iterator[tuple[str, int]]:
 
 def _called(dim: str, holes: tuple[Hole, ...], hints: Hints) -> Iterator[str]:
     """What the holes call an axis that some source calls so."""
+    named = list(_named(dim, holes, hints))
+    yield from named
+    capital = dim.upper() if len(dim) == 1 and not named else ""
+    if any(capital in (hole.dims or ()) for hole in holes):  # `(..., N, N, D)`, and `n // box[0]`
+        yield capital
+
+
+def _named(dim: str, holes: tuple[Hole, ...], hints: Hints) -> Iterator[str]:
+    """What the holes call it by the place that a source gives it."""
     for hole in holes:
         for clue in hints.clues.get(hole.path, ()):
             axes = _axes(clue)
             if hole.dims is not None and len(axes) == len(hole.dims) and dim in axes:
                 yield hole.dims[axes.index(dim)]
-        if len(dim) == 1 and dim.upper() in (
-            hole.dims or ()
-        ):  # `(..., N, N, D)`, and `n // box[0]`
-            yield dim.upper()
 
 
 def _axes(clue: Clue) -> list[str]:

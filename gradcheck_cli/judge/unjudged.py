@@ -36,7 +36,7 @@ def refused(
     where = signature.describe()
     stack = within(error.frames, gradient)
     rule = RuleName.RULE_RAISES if stack else RuleName.GRADIENT_STRUCTURE
-    if severity is Severity.ERROR and _is_of_no_name(error.error):
+    if stack and severity is Severity.ERROR and _is_of_no_name(error.error):
         rule = RuleName.UNDEFINED_NAME
     if error.out_of_bounds and severity is Severity.ERROR:
         rule = RuleName.OUT_OF_BOUNDS

@@ -225,9 +225,12 @@ def _nudged(
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: most_nudged(program, points)]
     left = np.setdiff1d(np.flatnonzero(tied), rows)
     if len(left) and not few:
-        idle = _idle(source, points, cotangents, left, asked, first)
+        left = left[~_idle(source, points, cotangents, left, asked, first, ())]
+    if len(left) and not few and any(held):
+        idle = _idle(source, points, cotangents, left, asked, first, held)
         _open_held(truth, left[idle], held)
         left = left[~idle]
+    if len(left) and not few:
         # What ties there is a number of its own, or one at a value of its own: it has two sides.
         arrays = [p[left] for p in points if p[0].size > 1]
         apart = left[asked[left] & generic(arrays)][:_MOST_SPECIAL]
@@ -252,6 +255,7 @@ def _idle(
     rows: Array,
     asked: Array,
     first: Enclosed,
+    held: Sequence[bool],
 ) -> Array:
     """Of tied rows, those whose ties decide nothing; of many, some of the `asked` ones from all over and the first others."""
     slow = source.program.numbers(_SLOW)
@@ -263,7 +267,7 @@ def _idle(
     idle = np.zeros(len(rows), bool)
     idle[chosen] = idle_ties(
         source.program, [p[looked] for p in points], [c[looked] for c in cotangents],
-        [o[looked] for o in first.outs], source.held,
+        [o[looked] for o in first.outs], held,
     )  # fmt: skip
     return idle
 

@@ -114,7 +114,12 @@ _ENTRY_OF_A_PLURAL = re.compile(
 )
 # `flow: [batch]; areas: [pans]`: entries of a list.
 _ROW_OF_A_LIST = re.compile(r":\s*\[(?P<name>[^\W\d]\w*)\](?=\s*[;.])")
-_NO_UNITS = re.compile(rf"(?!{_UNITS}$)[a-z_]" + r"{3,}s")
+# Nor are types axes, and units that nothing else here asks for.
+_NO_AXES = (
+    r"(?:bools?|booleans|strings?|words|texts|keys|yens?|coulombs?|henrys|candelas?|hartrees?|bohrs?|revs?|ppms?|fractions|shares"
+    r"|ratios|decades|teslas?|webers?|grays?|sieverts?|becquerels?|katals?)"
+)
+_NO_UNITS = re.compile(rf"(?!(?:{_UNITS}|{_NO_AXES})$)[a-z_]" + r"{3,}s")
 _ROWS_OF_CAPITALS = re.compile(r"[a-z_\d] \[[A-Z](?:,\s*[A-Z])+\]")
 _ROW_OF_A_CAPITAL = re.compile(r"[a-z_\d] \[(?P<name>(?![ACEFGHJKLMNPRSTUVW]\])[A-Z])\]")
 _TUPLE_OF_ONE = re.compile(

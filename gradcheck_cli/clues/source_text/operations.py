@@ -367,12 +367,20 @@ def _table(made: Call, index: Value, axis: Value, facts: Facts) -> None:
 
 
 def _with_a_spare_place(made: Call, facts: Facts) -> Value:
-    """`where(alive, ids, count)`: integers, of which the text asks whether they are places, and a place behind the last."""
+    """`where(ids >= 0, ids, count)`: integers, of which the text asks whether they are places, and a place behind the last.
+
+    Of what is asked whether it is above 0, as a slope is chosen by, nothing says that it counts.
+    """
     sides = made.argument(1, "x", "input"), made.argument(2, "y", "other")
     for taken, other in (sides, sides[::-1]) if made.name == "where" else ():
         ids, count = itself(taken), itself(other)
         about = None if ids is None else facts.about.get(ids.path)
-        if ids is not None and count is not None and about is not None and about.marks:
+        if (
+            ids is not None
+            and count is not None
+            and about is not None
+            and min(about.marks, default=0) < 0
+        ):
             return replace(ids, itself=False, spare=count.path)
     return None
 
