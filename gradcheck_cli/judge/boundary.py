@@ -40,16 +40,24 @@ def boundaries(failure: Failure, m: Measurements) -> list[Interval]:
     ]
     for argument in [(leaf, element), *others][:_MOST_ARGUMENTS]:
         domain = m.subject.leaves[argument[0]].domain
-        if domain is not None and (domain.joint or domain.is_discrete):
-            continue  # one element alone leaves it, or has nothing between two numbers
+        if domain is not None and domain.joint:
+            continue  # one element alone leaves it
         values = spread if domain is None else np.unique(domain.into(spread, m.fmt))
         found = find_boundaries(m, failure.row, *argument, values, failure.holds)
+        if domain is not None and domain.is_discrete:
+            found = [_of_whole_numbers(interval) for interval in found]
         intervals = _joined(found) if m.subject.leaves[argument[0]].shape else found
         if not intervals:
             return []
         if len(intervals) > 1 or not (intervals[0].start_open and intervals[0].stop_open):
             return intervals
     return []
+
+
+def _of_whole_numbers(interval: Interval) -> Interval:
+    """From one of the numbers that there are to another: between 0 and 1 a mask has none."""
+    start, stop = float(np.ceil(interval.start)), float(np.floor(interval.stop))
+    return replace(interval, start=start, stop=stop) if start <= stop else interval
 
 
 def _joined(intervals: Sequence[Interval]) -> list[Interval]:

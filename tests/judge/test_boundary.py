@@ -13,7 +13,14 @@ from gradcheck_cli.contract.rule_names import RuleName
 from gradcheck_cli.inputs.domain import Domain
 from gradcheck_cli.inputs.signature import Leaf, Signature
 from gradcheck_cli.judge import boundary
-from gradcheck_cli.judge.boundary import argument_name, as_boundary, boundaries, held, in_words
+from gradcheck_cli.judge.boundary import (
+    _of_whole_numbers,
+    argument_name,
+    as_boundary,
+    boundaries,
+    held,
+    in_words,
+)
 from gradcheck_cli.measure.boundary import Interval
 from gradcheck_cli.measure.components import VALUES
 from gradcheck_cli.measure.measurements import Measurements
@@ -168,3 +175,14 @@ def test_what_was_held_fixed_is_said() -> None:
     assert held([], of_two(), 1) == ""
     assert held([replace(along_beta, leaf=0)], of_scalar(), 1) == ""
     assert held([along_beta], of_matrix(), 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "told"),
+    [(4.5000005, 9.0, (5, 9)), (-0.5, 0.4, (0, 0)), (0.2, 0.8, (0.2, 0.8))],
+)
+def test_single_numbers_have_nothing_between_them(
+    start: float, stop: float, told: tuple[float, float]
+) -> None:
+    whole = _of_whole_numbers(Interval(0, 0, start, stop, False, False))
+    assert (whole.start, whole.stop) == told

@@ -6,7 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gradcheck_cli.contract.report import Input, NotCovered, Severity, Status, Verdict
+from gradcheck_cli.contract.report import (
+    Input,
+    NotCovered,
+    Severity,
+    Status,
+    Suppressor,
+    Verdict,
+)
 from gradcheck_cli.contract.worker import AskedPoint, Checked
 from gradcheck_cli.project.comments import WHOLE_FILE, Ignore
 from gradcheck_cli.project.settings import Settings
@@ -118,3 +125,19 @@ def test_findings_that_are_ignored_leave_a_trace() -> None:
     report = assemble([a_file(checked_)], Settings(ignore=["gradient-mismatch"]))
     assert report.gradients[0].ignored == 1
     assert assemble([a_file(checked_)], Settings()).gradients[0].ignored == 0
+
+
+def test_what_two_backends_share_is_suppressed_once_with_where_it_is_said() -> None:
+    shared = finding()
+    twice = [
+        checked(shared, verdict=Verdict.WRONG, framework="keras", backend=backend)
+        for backend in ("jax", "torch")
+    ]
+    report = assemble([a_file(*twice, ignores=[COMMENT])], Settings())
+    (quiet,) = report.suppressed
+    assert (quiet.by, quiet.line, quiet.reason) == (Suppressor.COMMENT, 3, "known")
+    of_settings = Ignore(0, WHOLE_FILE, ("gradient-mismatch",), "the settings")
+    (quiet,) = assemble([a_file(WRONG, ignores=[of_settings])], Settings()).suppressed
+    assert (quiet.by, quiet.line, quiet.reason) == (Suppressor.SETTINGS, None, None)
+    unselected = Settings(ignore=["gradient-mismatch"])
+    assert assemble([a_file(WRONG, ignores=[COMMENT])], unselected).suppressed == []

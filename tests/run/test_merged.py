@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gradcheck_cli.contract.report import Finding, Gradient, Report, Verdict
+from gradcheck_cli.project.comments import Ignore
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import assemble
 from gradcheck_cli.run.merged import merged, without
@@ -68,3 +69,16 @@ def test_what_is_said_of_a_file_can_be_left_out() -> None:
     assert [g.path for g in left.gradients] == ["b.py", "b.py"]
     nothing = without(left, {"b.py"}, Settings())
     assert (nothing.findings, nothing.gradients, nothing.summary.exit_code) == ([], [], 0)
+
+
+def test_what_is_suppressed_goes_with_its_file() -> None:
+    ignore = Ignore(3, 3, ("gradient-mismatch",), "known")
+
+    def with_one(path: str) -> Report:
+        wrong = checked(replace(finding(), path=path), verdict=Verdict.WRONG, path=path)
+        return assemble([File(path, gradients=[wrong], ignores=[ignore])], Settings())
+
+    both = merged([with_one("a.py"), with_one("b.py")])
+    assert [item.finding.path for item in both.suppressed] == ["a.py", "b.py"]
+    left = without(both, {"b.py"}, Settings())
+    assert [item.finding.path for item in left.suppressed] == ["a.py"]

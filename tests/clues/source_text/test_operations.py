@@ -192,3 +192,10 @@ def test_zeros_of_float0_are_no_gradient() -> None:
 
     found = read(rises)["n"]
     assert (found.kind, found.declined, found.answered) == (Kind.INTEGERS, True, False)
+
+
+def test_a_slope_that_is_chosen_above_zero_is_no_count() -> None:
+    def function(x, a, b):
+        return jnp.dot(jnp.where(x > 0, a, b), x)
+
+    assert not any(clue.domain for clue in read(function).values())
