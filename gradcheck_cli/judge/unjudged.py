@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +19,7 @@ from gradcheck_cli.judge.raised import at_the_line, in_words, within
 from gradcheck_cli.judge.reproduce import checking
 from gradcheck_cli.project.rule_pages import find
 from gradcheck_cli.subject.protocol import CustomGradient, Shaped
-from gradcheck_cli.subject.refusals import RuleError
+from gradcheck_cli.subject.refusals import Frame, RuleError
 
 # By the stage of a refusal, where what the page of the rule says does not help.
 _HELP = {
@@ -36,7 +39,7 @@ def refused(
     where = signature.describe()
     stack = within(error.frames, gradient)
     rule = RuleName.RULE_RAISES if stack else RuleName.GRADIENT_STRUCTURE
-    if stack and severity is Severity.ERROR and _is_of_no_name(error.error):
+    if stack and severity is Severity.ERROR and _is_of_no_name(error.error, stack):
         rule = RuleName.UNDEFINED_NAME
     if error.out_of_bounds and severity is Severity.ERROR:
         rule = RuleName.OUT_OF_BOUNDS
@@ -58,9 +61,12 @@ def refused(
     )
 
 
-def _is_of_no_name(error: BaseException | None) -> bool:
-    """Does nothing at all give the name a value? One of an enclosing function may have one at other shapes."""
-    return type(error) is NameError and str(error).startswith(f"name {error.name!r} is not defined")
+def _is_of_no_name(error: BaseException | None, stack: Sequence[Frame]) -> bool:
+    """Does nothing at all give the name a value? One of an enclosing function may have one at other shapes, a `global` later."""
+    if type(error) is not NameError or not str(error).startswith(f"name {error.name!r} is not"):
+        return False
+    later = re.compile(rf"\bglobal\b[^\n]*\b{re.escape(error.name or '')}\b|\bglobals\(\)")
+    return not any(later.search("".join(linecache.getlines(frame.path))) for frame in stack[-1:])
 
 
 def failed(gradient: CustomGradient, site: Site, subject: Shaped, error: Exception) -> Finding:

@@ -67,6 +67,38 @@ def test_what_shapes_or_what_is_installed_decide_is_no_error(project: Path, body
     assert found(project, body)[0] == []
 
 
+LATER = """
+
+def load():
+    global scale
+    scale = 2.0
+"""
+CLOSED_OVER = """if q.ndim == 9:
+        scale = 2.0
+    def inner():
+        return scale * g[..., None]
+    return inner() * k, inner() * q"""
+BY_HAND = 'raise NameError("no derivative by this name")'
+
+
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [
+        ("return scale * g[..., None] * k, g[..., None] * q", LATER),
+        (CLOSED_OVER, ""),
+        (BY_HAND, ""),
+    ],
+)
+def test_what_may_have_a_value_elsewhere_is_not_called_wrong(
+    project: Path, body: str, more: str
+) -> None:
+    (project / "c.py").write_text(RULE.replace("BODY", body) + more, encoding="utf-8")
+    run = check_json("c.py", cwd=project)
+    (gradient,) = run.report["gradients"]
+    assert gradient["verdict"] == "inconclusive"
+    assert "undefined-name" not in {f["rule"] for f in run.report["findings"]}
+
+
 def test_a_rule_that_says_that_it_is_not_written_is_no_error(project: Path) -> None:
     (project / "a.py").write_text(RULE.replace("BODY", UNWRITTEN), encoding="utf-8")
     run = check_json("a.py", cwd=project)
