@@ -209,6 +209,7 @@ class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
 
     finding: Finding
     by: Suppressor
+    path: str  # the file that it is about, where the comment stands
     line: int | None = None  # of the comment
     reason: str | None = None
 

@@ -37,11 +37,12 @@ class Filter:
         return [f for f in findings if self.selects(f.rule) and not suppressed(f, ignores)]
 
     def suppressed(
-        self, findings: Iterable[Finding], ignores: Sequence[Ignore]
+        self, findings: Iterable[Finding], ignores: Sequence[Ignore], display: str
     ) -> list[Suppressed]:
-        """The findings that would be shown but for a comment or a setting of their file."""
+        """The findings about a file that would be shown but for a comment in it, or a setting for it."""
         told = (f for f in findings if self.selects(f.rule))
-        return [_as_suppressed(f, hit[0]) for f in told if (hit := _suppressor(f, ignores))]
+        hits = ((f, hit[0]) for f in told if (hit := _suppressor(f, ignores)))
+        return [_as_suppressed(f, ignore, display) for f, ignore in hits]
 
     def selects(self, rule: str) -> bool:
         """Is the rule shown under these settings?"""
@@ -86,10 +87,10 @@ def suppressed(finding: Finding, ignores: Sequence[Ignore]) -> bool:
     return _suppressor(finding, ignores) is not None
 
 
-def _as_suppressed(finding: Finding, ignore: Ignore) -> Suppressed:
+def _as_suppressed(finding: Finding, ignore: Ignore, path: str) -> Suppressed:
     by = Suppressor.COMMENT if ignore.line else Suppressor.SETTINGS
     reason = ignore.reason if ignore.line else None
-    return Suppressed(finding=finding, by=by, line=ignore.line or None, reason=reason)
+    return Suppressed(finding=finding, by=by, path=path, line=ignore.line or None, reason=reason)
 
 
 def _suppressor(finding: Finding, ignores: Sequence[Ignore]) -> tuple[Ignore, str] | None:

@@ -44,7 +44,7 @@ class Lines:
         for left in report.not_covered:
             self._put(items, left.path or "", _not_covered(left))
         for quiet in report.suppressed:
-            self._put(items, quiet.finding.path, _suppressed(quiet))
+            self._put(items, quiet.path, _suppressed(quiet))
         self._gradients += len(report.gradients)
         self._findings += len(report.findings)
         return "".join(in_one_line(item) for path in sorted(items) for item in items[path])

@@ -113,7 +113,7 @@ def _suppressed(item: Suppressed, index: int) -> dict[str, Any]:
         said["justification"] = one_line(item.reason)
     if item.line is not None:
         region = {"startLine": item.line}
-        said["location"] = {"physicalLocation": {**_artifact(item.finding.path), "region": region}}
+        said["location"] = {"physicalLocation": {**_artifact(item.path), "region": region}}
     return {**_result(item.finding, index), "suppressions": [said]}
 
 

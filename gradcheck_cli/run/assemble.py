@@ -79,7 +79,7 @@ class _Draft:
             self._add_gradient(checked, file, numbers)
         own = {id(f): f for checked in gradients for f in checked.findings}
         every = [*file.findings, *file.linted, *own.values()]
-        self.suppressed += self.chosen.suppressed(every, file.ignores)
+        self.suppressed += self.chosen.suppressed(every, file.ignores, file.display)
         self._leave(file.not_covered, file.display)
         self.findings += [item.finding for item in unused_ignores(file, self.chosen)]
 

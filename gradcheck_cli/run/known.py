@@ -11,7 +11,7 @@ from gradcheck_cli.contract.report import Finding, Gradient, Report, Suppressed,
 from gradcheck_cli.project.baseline import Baseline, can_be_known
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, exit_code
-from gradcheck_cli.run.renumbered import renumbered
+from gradcheck_cli.run.renumbered import file_of, renumbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Room:
         self.left[finding.fingerprint] -= 1
         return True
 
-    def suppressed(self, finding: Finding) -> Suppressed:
+    def suppressed(self, finding: Finding, path: str) -> Suppressed:
         """The finding for the record, with what the baseline's reader wrote of it."""
         reason = self.reasons.get(finding.fingerprint) or None
         alone = replace(finding, gradient_index=None)
-        return Suppressed(finding=alone, by=Suppressor.BASELINE, reason=reason)
+        return Suppressed(finding=alone, by=Suppressor.BASELINE, path=path, reason=reason)
 
 
 def without_known(report: Report, room: Room, settings: Settings) -> Report:
@@ -52,7 +52,8 @@ def without_known(report: Report, room: Room, settings: Settings) -> Report:
     if code < COULD_NOT_CHECK:
         code = exit_code(gradients, part.findings, report.not_covered, settings)
     gone = set(range(len(report.findings))).difference(kept)
-    known = [room.suppressed(report.findings[i]) for i in sorted(gone)]
+    quiet = [report.findings[i] for i in sorted(gone)]
+    known = [room.suppressed(finding, file_of(finding, report)) for finding in quiet]
     summary = replace(part.summary, exit_code=code, known=len(known))
     return replace(
         part, gradients=gradients, summary=summary, suppressed=[*part.suppressed, *known]

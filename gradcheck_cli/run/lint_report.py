@@ -42,5 +42,7 @@ def report_of(files: Sequence[Read], settings: Settings) -> Report:
         gradients=[],
         findings=findings,
         not_covered=[],
-        suppressed=[s for f in files for s in chosen.suppressed(f.all_findings, f.ignores)],
+        suppressed=[
+            s for f in files for s in chosen.suppressed(f.all_findings, f.ignores, f.display)
+        ],
     )

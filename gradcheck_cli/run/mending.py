@@ -158,7 +158,7 @@ def _told(report: Report, kept: Sequence[RepairedFile], settings: Settings) -> R
     for after in {id(each.after): each.after for each in kept}.values():
         own = {each.change.display for each in kept if each.after is after}
         told = {g.path for g in after.gradients} | {f.path for f in after.findings}
-        told |= {item.finding.path for item in after.suppressed}
+        told |= {item.path for item in after.suppressed}
         parts.append(without(after, told - own, settings))
     return merged(parts)
 

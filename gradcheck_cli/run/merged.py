@@ -10,7 +10,7 @@ from gradcheck_cli.contract.report import Finding, Gradient, Report, Status, Too
 from gradcheck_cli.project.settings import Settings
 from gradcheck_cli.run.assemble import counted
 from gradcheck_cli.run.exit_code import COULD_NOT_CHECK, exit_code
-from gradcheck_cli.run.renumbered import renumbered
+from gradcheck_cli.run.renumbered import file_of, renumbered
 
 
 def merged(reports: Sequence[Report]) -> Report:
@@ -56,9 +56,9 @@ def merged(reports: Sequence[Report]) -> Report:
 def without(report: Report, paths: Collection[str], settings: Settings) -> Report:
     """A report without what it says of these files."""
     numbers = [i for i, g in enumerate(report.gradients) if g.path not in paths]
-    kept = [i for i, f in enumerate(report.findings) if _file(f, report) not in paths]
+    kept = [i for i, f in enumerate(report.findings) if file_of(f, report) not in paths]
     part = renumbered(report, numbers, kept)
-    gone = {_file(f, report) for f in report.findings} | {g.path for g in report.gradients}
+    gone = {file_of(f, report) for f in report.findings} | {g.path for g in report.gradients}
     left = [item for item in report.not_covered if item.path not in paths]
     # What could not be checked, or was interrupted, is so without these files, too.
     before = report.summary.exit_code
@@ -68,15 +68,9 @@ def without(report: Report, paths: Collection[str], settings: Settings) -> Repor
         else exit_code(part.gradients, part.findings, left, settings)
     )
     files = report.summary.files - len(gone & set(paths))
-    quiet = [item for item in part.suppressed if item.finding.path not in paths]
+    quiet = [item for item in part.suppressed if item.path not in paths]
     summary = replace(part.summary, exit_code=code, files=files)
     return replace(part, not_covered=left, suppressed=quiet, summary=summary)
-
-
-def _file(finding: Finding, report: Report) -> str:
-    """The file that a finding is about: where its gradient is defined, which may be another than where it stands."""
-    owner = finding.gradient_index
-    return finding.path if owner is None else report.gradients[owner].path
 
 
 def _moved(finding: Finding, count: int) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gradcheck_cli.contract.report import Report
+from gradcheck_cli.contract.report import Finding, Report
 from gradcheck_cli.run.assemble import counted
 
 
@@ -23,6 +23,12 @@ def renumbered(report: Report, gradients: Sequence[int], findings: Sequence[int]
     ]
     summary = replace(report.summary, **counted(told))
     return replace(report, gradients=kept, findings=told, summary=summary)
+
+
+def file_of(finding: Finding, report: Report) -> str:
+    """The file that a finding is about: where its gradient is defined, which may be another than where it stands."""
+    owner = finding.gradient_index
+    return finding.path if owner is None else report.gradients[owner].path
 
 
 def narrowed(report: Report, fingerprint: str) -> Report:

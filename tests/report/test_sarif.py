@@ -107,7 +107,9 @@ def sarif(of: Report, root: Path) -> dict[str, Any]:
 
 def quiet(**changes: Any) -> Report:
     """A report without findings, that keeps one for the record."""
-    item = Suppressed(finding=replace(WRONG, gradient_index=None), by=Suppressor.COMMENT)
+    item = Suppressed(
+        finding=replace(WRONG, gradient_index=None), by=Suppressor.COMMENT, path="a.py"
+    )
     return replace(assemble([], Settings()), suppressed=[replace(item, **changes)])
 
 
