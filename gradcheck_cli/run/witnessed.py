@@ -6,6 +6,7 @@ repair. Where the run found nothing although it looked, the linter's finding is 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,10 @@ from gradcheck_cli.project.source_parts import Parts
 from gradcheck_cli.project.suppressions import suppressed
 from gradcheck_cli.run.target_file import File
 
+_DERIVATIVES = frozenset(
+    {"jvp", "vjp", "grad", "value_and_grad", "linearize", "jacfwd", "jacrev", "GradientTape"}
+)
+_PLAIN = "function"  # a kind of gradient: that of autodiff
 _OF_FLOATS = frozenset({"finite", "precision"})
 _IMPRECISE = (RuleName.IMPRECISE_GRADIENT, RuleName.IMPRECISE_VALUE)
 _NON_FINITE = (RuleName.NON_FINITE_GRADIENT, RuleName.NON_FINITE_VALUE)
@@ -74,11 +79,18 @@ class _Joint:
         return any(told.line in part for part in lines)
 
     def _fails_in_its_rule(self, checked: Checked, told: Finding) -> bool:
-        """Does the rule hold the expression, and give no number somewhere, be it only at a kink? It may differentiate it itself."""
+        """Does the rule hold the expression and differentiate something itself, and give no number somewhere, be it only at a kink?"""
         line = checked.gradient.line
         parts = self.parts.of(line) if checked.gradient.path == self.file.display else ()
-        in_rule = any(told.line in part and line not in part for part in parts)
-        return in_rule and any(f.rule == RuleName.NON_FINITE_GRADIENT for f in checked.findings)
+        rules = [part for part in parts if told.line in part and line not in part]
+        fails = any(f.rule == RuleName.NON_FINITE_GRADIENT for f in checked.findings)
+        return fails and any(map(self._differentiates, rules))
+
+    def _differentiates(self, lines: range) -> bool:
+        """Is a derivative asked for in these lines?"""
+        nodes = ast.walk(self.file.tree) if self.file.tree is not None else ()
+        names = (getattr(n, "attr", getattr(n, "id", "")) for n in nodes if getattr(n, "lineno", 0) in lines)  # fmt: skip
+        return any(name in _DERIVATIVES for name in names)
 
     def _is_cause(self, told: Finding, finding: Finding) -> bool:
         """Did the run find the cause in the expression, or in what it is computed from in the same function?"""
@@ -135,7 +147,7 @@ class _Joint:
 
 def _is_passed_over(told: Finding, gradient: Gradient) -> bool:
     """Is only its gradient unstable, where a rule stands in place of autodiff?"""
-    return find(told.rule).gradient_only and gradient.kind not in SOLUTIONS
+    return find(told.rule).gradient_only and gradient.kind not in (_PLAIN, *SOLUTIONS)
 
 
 def _knowing(finding: Finding, told: Finding) -> Finding:
@@ -144,13 +156,23 @@ def _knowing(finding: Finding, told: Finding) -> Finding:
     if finding.pattern is not None:
         same = finding.edits and finding.fix == told.fix
         return replace(finding, edits=[*finding.edits, *new]) if same else finding
-    known = replace(finding, pattern=told.rule)
+    known = _placed(replace(finding, pattern=told.rule), told)
     if new and find(told.rule).keeps_range and finding.rule in _IMPRECISE:  # it is no cure
         return known if finding.edits else replace(known, help=told.help)
     # A correction of the run's own stays: it is proved for the rule as it is, and says where it is to be written.
     if not new or (finding.edits and not _is_mended_at_its_cause(finding, told)):
         return known
     return replace(known, fix=told.fix, edits=new, fix_is_safe=told.fix_is_safe)
+
+
+def _placed(finding: Finding, told: Finding) -> Finding:
+    """The finding at the expression, with its help, where the run itself knew no better place than the definition."""
+    if finding.cause is not None or finding.line != finding.gradient_line:
+        return finding
+    return replace(
+        finding, line=told.line, column=told.column, end_line=told.end_line,
+        end_column=told.end_column, help=told.help,
+    )  # fmt: skip
 
 
 def _is_mended_at_its_cause(finding: Finding, told: Finding) -> bool:

@@ -167,3 +167,11 @@ def safe_length_jvp(primals, tangents):
 def test_what_a_rule_differentiates_itself_is_not_withdrawn(project: Path) -> None:
     told = [f for f in findings(project, IN_ITS_RULE) if f["rule"] == "where-poisons-gradient"]
     assert {f["severity"] for f in told if f["line"] == 18} == {"warning"}
+
+
+def test_a_plain_function_is_told_the_expression_that_its_gradient_fails_for(project: Path) -> None:
+    (project / "a.py").write_text(IN_ITS_RULE)
+    run = check_json("a.py:length", cwd=project)
+    (error,) = (f for f in run.findings() if f["severity"] == "error")
+    assert (error["rule"], error["pattern"]) == ("non-finite-gradient", "where-poisons-gradient")
+    assert (error["line"], error["help"][:26]) == (7, "put a safe value in before")
