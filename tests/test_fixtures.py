@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.conftest import FIXTURES, ROOT, check_json
@@ -27,6 +29,8 @@ FOLDERS = (
     "discovery",
     "discovery/package",
 )
+SCHEMA = ROOT / "docs" / "report.schema.json"
+LEVELS = ("error", "warning", "note")
 # What a file imports that the package itself does not need.
 PACKAGES = ("torch", "tensorflow", "keras", "equinox", "triton")
 FILES = [file for folder in FOLDERS for file in sorted((FIXTURES / folder).glob("*.py"))]
@@ -73,17 +77,27 @@ def test_findings_are_those_that_stand_on_the_lines(file: Path) -> None:
     assert expected <= found
     loud = {f for f in found if f[1] != "note"}
     assert loud == {f for f in expected if f[1] != "note"}
+    is_whole(run.report)
+    if file.parent.name in ("right", "wrong"):
+        all_is_checked(run.report)
 
 
-@pytest.mark.parametrize("folder", ["right", "wrong"])
-def test_every_gradient_of_the_fixtures_is_checked(folder: str) -> None:
-    files = [file for file in FILES if file.parent == FIXTURES / folder]
-    reports = [check_json(file.relative_to(ROOT)).report for file in files]
-    gradients = [gradient for report in reports for gradient in report["gradients"]]
-    assert [report["summary"]["unchecked"] for report in reports] == [0] * len(files)
-    assert sum(report["summary"]["checked"] for report in reports) == len(gradients) > 5
-    evidences = {g["evidence"] for g in gradients} - {None}
-    assert evidences <= {"certified", "multiprecision"}
+def is_whole(report: dict[str, Any]) -> None:
+    """It is what its schema says, findings and gradients point at each other, and its summary counts them."""
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+    for index, gradient in enumerate(report["gradients"]):
+        for number in gradient["findings"]:
+            assert report["findings"][number]["gradient_index"] == index
+    summary, levels = report["summary"], [f["severity"] for f in report["findings"]]
+    assert [summary[f"{level}s"] for level in LEVELS] == list(map(levels.count, LEVELS))
+    assert summary["errors"] == 0 or summary["exit_code"] == 1
+
+
+def all_is_checked(report: dict[str, Any]) -> None:
+    """No gradient is left out, and each that is judged is so over the reals."""
+    assert report["summary"]["unchecked"] == 0
+    assert report["summary"]["checked"] == len(report["gradients"])
+    assert {g["evidence"] for g in report["gradients"]} <= {"certified", "multiprecision", None}
 
 
 def test_weaker_evidence_is_named_with_its_reason() -> None:
