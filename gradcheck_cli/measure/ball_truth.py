@@ -211,7 +211,7 @@ def _nudged(
     ask: Ask,
 ) -> None:
     """Ask the nudge about the rows that are undefined or (with `ties`) tied."""
-    count, program, held = len(points[0]), source.program, source.held
+    count, program = len(points[0]), source.program
     holes = np.zeros(count, bool)
     for state in (*truth.value_states, *truth.gradient_states):
         holes |= (state == OUTSIDE).reshape(count, -1).any(axis=1)
@@ -225,12 +225,7 @@ def _nudged(
     rows = np.flatnonzero(holes | (tied & asked if few else False))[: most_nudged(program, points)]
     left = np.setdiff1d(np.flatnonzero(tied), rows)
     if len(left) and not few:
-        left = left[~_idle(source, points, cotangents, left, asked, first, ())]
-    if len(left) and not few and any(held):
-        idle = _idle(source, points, cotangents, left, asked, first, held)
-        _open_held(truth, left[idle], held)
-        left = left[~idle]
-    if len(left) and not few:
+        left = _deciding(source, points, cotangents, left, asked, first, truth)
         # What ties there is a number of its own, or one at a value of its own: it has two sides.
         arrays = [p[left] for p in points if p[0].size > 1]
         apart = left[asked[left] & generic(arrays)][:_MOST_SPECIAL]
@@ -239,6 +234,24 @@ def _nudged(
         state[left] = np.where(state[left] == REGULAR, KINK, state[left])
     if len(rows):
         _resolve(source, points, cotangents, rows, first, truth)
+
+
+def _deciding(
+    source: Reals,
+    points: Sequence[Array],
+    cotangents: Sequence[Array],
+    rows: Array,
+    asked: Array,
+    first: Enclosed,
+    truth: Truth,
+) -> Array:
+    """Of tied rows, those whose ties decide something also where what is held does not move; of the others, its own gradients are left open."""
+    left = rows[~_idle(source, points, cotangents, rows, asked, first, ())]
+    if not len(left) or not any(source.held):
+        return left
+    idle = _idle(source, points, cotangents, left, asked, first, source.held)
+    _open_held(truth, left[idle], source.held)
+    return left[~idle]
 
 
 def _open_held(truth: Truth, rows: Array, held: Sequence[bool]) -> None:
