@@ -90,7 +90,7 @@ def is_whole(report: dict[str, Any]) -> None:
             assert report["findings"][number]["gradient_index"] == index
     summary, levels = report["summary"], [f["severity"] for f in report["findings"]]
     assert [summary[f"{level}s"] for level in LEVELS] == list(map(levels.count, LEVELS))
-    assert summary["errors"] == 0 or summary["exit_code"] == 1
+    assert summary["errors"] == 0 or summary["exit_code"] in (1, 2)  # 2: some could not be checked
 
 
 def all_is_checked(report: dict[str, Any]) -> None:
