@@ -105,7 +105,7 @@ _ENTRY_OF_A_CAPITAL = re.compile(
 _UNITS = (
     r"(?:\w*(?:met(?:re|er)|gram|second|lit(?:re|er)|minute|hour|day|week|month|year|degree|radian|volt|watt"
     r"|pascal|newton|joule|kelvin|celsiu|mole|amp|ampere|ohm|siemen|farad|tesla|gaus|lumen|dollar|euro|cent|pound|unit|point|count|bit|byte|nat"
-    r"|bp|decibel|pixel|mile|knot|inche|yard|knot|erg|electronvolt|photon|atmosphere|bar|ton|tonne|ounce|calorie|parsec|angstrom|micron|dalton|turn"
+    r"|bp|decibel|pixel|mile|inche|yard|knot|erg|electronvolt|photon|atmosphere|bar|ton|tonne|ounce|calorie|parsec|angstrom|micron|dalton|turn"
     r"|cycle|step|frame|event|float|int|integer|number|alway|percent)s|\w*(?:ss|us|is))"
 )
 # `log_c: [materials]` above `n: [materials]`, in a plural that is no unit.
