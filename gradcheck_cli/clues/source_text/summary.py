@@ -18,8 +18,8 @@ _COUNTS_OF_DATA = "in 0..6"
 # `lengths`, `valid_len`, `seq_lens`
 _A_LENGTH = re.compile(r"(?:\w+_)?len(?:gth)?s?")
 _ARRAYS = {Kind.ARRAY: "f32", Kind.INTEGERS: "i32", Kind.BOOLS: "bool"}
+_SIDES = ((2, 3), (3, 2))  # of a tile
 # Where two kinds are stated, the one that says more.
-_SIDES = ((2, 3), (3, 2))
 _FINER = {
     frozenset({Kind.AXIS, Kind.WHOLE}): Kind.AXIS,
     frozenset({Kind.AXIS, Kind.NUMBER}): Kind.AXIS,
